@@ -1,0 +1,110 @@
+#pragma once
+
+/// The whole program without a window: the engine, eight agents, contexts, the session store and the threads they use.
+///
+/// Thread   lives in the GUI thread; members return at once, answers come as signals or futures.
+
+#include "agents/agent.h"
+#include "agents/values.h"
+
+#include <QFuture>
+#include <QObject>
+
+#include <memory>
+
+namespace octavo::agents {
+
+inline constexpr int numAgents = 8;
+
+struct WorkbenchOptions {
+    engine::EngineOptions engine;
+    QString databasePath;                 ///< empty: in memory
+    engine::SamplingParams sampling;
+    int maxNewTokens = 1024;
+};
+
+/// A running ingestion or clone. Deleted by its owner; deleting cancels.
+class IngestJob : public QObject
+{
+    Q_OBJECT
+public:
+    using QObject::QObject;
+    virtual void cancel() = 0;            ///< finished with Error::Cancelled follows
+signals:
+    void progress(const octavo::agents::IngestProgress& progress);
+    void finished(const octavo::agents::IngestResult& result);
+    void failed(const octavo::Error& error);
+};
+
+/// A file of a context's commit, for the source viewer.
+struct SourceText {
+    QString displayPath, commit, text;
+};
+
+class Workbench final : public QObject
+{
+    Q_OBJECT
+    Q_DISABLE_COPY_MOVE(Workbench)
+
+public:
+    explicit Workbench(WorkbenchOptions options, QObject* parent = nullptr);
+    /// For tests: an engine of the caller's (a fake one, say) instead of a loaded model.
+    Workbench(WorkbenchOptions options, std::unique_ptr<engine::Engine> engine, QObject* parent = nullptr);
+    ~Workbench() override;
+
+    /// Opens the store and loads the model in the background; ready() or failed() follows.
+    void start();
+    bool isReady() const;
+    engine::ModelInfo model() const;      ///< valid once ready
+
+    Agent* agent(int index) const;        ///< 0 .. numAgents - 1, valid once ready
+    QList<ContextInfo> contexts() const;
+
+    /// Lists and counts what a commit would read as; nothing is kept.
+    IngestJob* preview(const IngestOptions& options);
+    /// Turns a preview into a context and has the engine read it; contextChanged() tells how far it is.
+    ContextId addContext(const IngestOptions& options, const IngestResult& result);
+    /// Reading goes on in the background; cancel keeps the context, unread.
+    void cancelReading(ContextId context);
+    void removeContext(ContextId context);
+    QList<PackedFile> packedFiles(ContextId context) const;
+    QList<SkippedFile> skippedFiles(ContextId context) const;
+    QFuture<Result<SourceText>> source(ContextId context, const QByteArray& path);
+
+    /// Puts `question` to every agent that has a context and is idle; gives how many took it.
+    int askAll(const QString& question);
+
+    QList<ConversationInfo> conversations() const; ///< newest first
+    QFuture<QList<ConversationInfo>> search(const QString& text);
+    void renameConversation(ConversationId conversation, const QString& title);
+    void deleteConversation(ConversationId conversation);  ///< hidden at once, gone when the program ends
+    void undoDelete(ConversationId conversation);
+
+    engine::MetricsSnapshot metrics() const;
+    /// Small settings of the interface (geometry, grid, theme), kept in the store. Values are read at start().
+    QString setting(const QString& key) const;
+    void setSetting(const QString& key, const QString& value);
+
+signals:
+    void loadProgress(const QString& stage, qint64 done, qint64 total);
+    void ready();
+    void failed(const octavo::Error& error);
+    void contextAdded(const octavo::agents::ContextInfo& context);
+    void contextChanged(const octavo::agents::ContextInfo& context);
+    void contextRemoved(octavo::agents::ContextId context);
+    void conversationsChanged();
+    /// Saving fails (disk full, ...): `problem` is a sentence; empty once it works again.
+    void saveProblem(const QString& problem);
+
+private:
+    friend class Agent;
+    struct Private;
+    std::unique_ptr<Private> d;
+};
+
+} // namespace octavo::agents
+
+Q_DECLARE_METATYPE(octavo::agents::ContextId)
+Q_DECLARE_METATYPE(octavo::Error)
+Q_DECLARE_METATYPE(octavo::agents::IngestProgress)
+Q_DECLARE_METATYPE(octavo::agents::IngestResult)

@@ -1,0 +1,90 @@
+#pragma once
+
+/// One model on one device, driven step by step.
+///
+/// The interface is at step level, not operation level, so that a backend may run a whole step as one CUDA graph.
+/// Thread   everything but stats() belongs to the DeviceWorker that owns the backend.
+/// Numerics rows are quantised once, when they are written; a sequence's results do not depend on who else is in a
+///          batch, nor on how its tokens were cut into slices on multiples of 64.
+
+#include "engine/model/model_config.h"
+#include "engine/result.h"
+#include "engine/types.h"
+
+#include <cstdint>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace octavo::engine {
+
+/// What a user is told about a backend.
+struct BackendInfo {
+    std::string device;      ///< "cpu", "cuda:0"
+    std::string description; ///< "AMD EPYC, 2 threads, AVX-512 VNNI"
+    std::string path;        ///< which kernels run: "avx512", "avx2", "plain", "reference", "cuda"
+    std::int64_t weightBytes = 0;
+};
+
+/// Counters since the start, plus levels. Read from any thread.
+struct BackendStats {
+    std::int64_t memoryUsedBytes = 0;     ///< weights, sequences and work space on the device (RAM for the CPU)
+    std::int64_t memoryTotalBytes = 0;    ///< what the device has, 0 where unknown
+    std::int64_t hostTierBytes = 0;       ///< KV rows in host RAM
+    std::int64_t hotBufferBytes = 0;
+    std::int64_t prefillTokens = 0;
+    std::int64_t decodeTokens = 0;
+    std::int64_t hotHits = 0, hotMisses = 0, hotEvictions = 0;
+    std::int64_t tierBytesRead = 0;       ///< bytes read from the host tier by decode (PCIe traffic on a GPU)
+    std::int64_t pickedRows = 0;
+    std::int64_t sparseSteps = 0, denseSteps = 0;
+    double tailMass = -1.0;               ///< estimated attention mass left out, newest step; negative: unknown
+    double pickOverlap = -1.0;            ///< share of picks that the step before picked too; negative: unknown
+};
+
+/// One sequence's part of a step: 1 token to decode, 1 + k to verify k drafts.
+struct StepEntry {
+    SlotId slot = noSlot;
+    std::span<const TokenId> tokens;
+};
+
+class Backend
+{
+public:
+    virtual ~Backend() = default;
+
+    virtual const ModelConfig& config() const = 0;
+    virtual BackendInfo info() const = 0;
+    virtual BackendStats stats() const = 0;
+
+    /// The longest slice prefill() takes; a multiple of 64.
+    virtual int maxPrefillSlice() const = 0;
+    /// The most rows (over all entries) that step() takes.
+    virtual int maxStepRows() const = 0;
+
+    /// Bytes that a sequence of `tokens` positions takes, all tiers together; what createSequence() reserves.
+    virtual std::int64_t sequenceBytes(std::int64_t tokens) const = 0;
+
+    /// An empty sequence with room for `maxTokens`. Reserves first: OutOfMemory names needed and free bytes.
+    virtual Result<SlotId> createSequence(std::int64_t maxTokens) = 0;
+
+    /// A new sequence that starts with everything `source` holds: KV rows are shared (copy on write), recurrent and
+    /// convolution state are copied. maxTokens == length(source) makes a frozen checkpoint.
+    virtual Result<SlotId> forkSequence(SlotId source, std::int64_t maxTokens) = 0;
+
+    virtual void destroySequence(SlotId slot) = 0;
+    virtual std::int64_t length(SlotId slot) const = 0;
+
+    /// Reads `tokens` (1 .. maxPrefillSlice()) at the end of the sequence.
+    /// `logits`: empty, (vocab) for the last row's, or (tokens, vocab) for every row's. On error the sequence is lost.
+    virtual Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) = 0;
+
+    /// Runs all entries (different slots) as one batch. `logits`: (sum of rows, vocab), rows in order of the entries.
+    /// An entry of one row is final; one of 1 + k rows must be followed by commit() before its next use.
+    virtual Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) = 0;
+
+    /// Keeps the first `keptRows` (>= 1) of the rows that the last step() ran for `slot` and forgets the others.
+    virtual Result<void> commit(SlotId slot, int keptRows) = 0;
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,95 @@
+#pragma once
+
+/// A checkpoint's tensors as the file has them: views into the memory map, checked for name, dtype and shape.
+///
+/// Backends repack what they need for themselves and then let go of the map. Norm weights are widened to float and
+/// hold the factor itself: the zero-centred ones come with their 1 already added, once, here.
+
+#include "engine/model/model_config.h"
+#include "engine/result.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace octavo::engine {
+
+/// y = W x with W (outFeatures, inFeatures).
+struct LinearWeight {
+    enum class Format { Bf16, F16, F32, Int4 };
+
+    std::string name;
+    Format format = Format::Bf16;
+    int outFeatures = 0;
+    int inFeatures = 0;
+
+    /// Bf16, F16, F32: row-major (outFeatures, inFeatures), as stored; may be unaligned beyond the element size.
+    const void* dense = nullptr;
+
+    /// Int4, GPTQ packing: code(n,k) = (qweight[k/8][n] >> 4*(k%8)) & 15, W[n][k] = scale * (code - zero).
+    int groupSize = 0;
+    const std::uint32_t* qweight = nullptr; ///< (inFeatures/8, outFeatures)
+    const std::uint16_t* scales = nullptr;  ///< fp16, signed, (groups, outFeatures)
+    std::vector<std::uint8_t> zeros;        ///< (groups, outFeatures), true zero point; empty: 8 throughout
+    std::vector<std::int32_t> groupOfInput; ///< g_idx (inFeatures); empty: k / groupSize
+
+    int numGroups() const { return groupSize > 0 ? (inFeatures + groupSize - 1) / groupSize : 0; }
+    bool symmetric() const { return zeros.empty(); }
+
+    /// Row n as float, exactly (fp16 scale times integer, or the widened value). `out`: (inFeatures).
+    void dequantizeRow(int n, std::span<float> out) const;
+};
+
+struct MlpWeights {
+    LinearWeight gate, up, down;
+};
+
+struct AttentionWeights {
+    LinearWeight q, k, v, o;               ///< q: per head headDim query rows, then headDim gate rows
+    std::vector<float> qNorm, kNorm;       ///< (headDim), 1 + w
+};
+
+struct GdnWeights {
+    LinearWeight qkv, z, b, a, out;
+    std::vector<float> conv;               ///< (convDim, linearConvKernel)
+    std::vector<float> aLog, dtBias;       ///< (linearNumValueHeads)
+    std::vector<float> norm;               ///< (linearValueHeadDim), plain w
+};
+
+struct LayerWeights {
+    LayerType type = LayerType::LinearAttention;
+    std::vector<float> inputNorm, postAttentionNorm; ///< (hiddenSize), 1 + w
+    std::optional<AttentionWeights> attention;
+    std::optional<GdnWeights> gdn;
+    MlpWeights mlp;
+};
+
+struct MtpWeights {
+    LinearWeight fc;                       ///< (hiddenSize, 2 * hiddenSize): embedding first, hidden second
+    std::vector<float> preFcNormEmbedding, preFcNormHidden, norm; ///< 1 + w
+    LayerWeights layer;                    ///< a full-attention layer
+};
+
+struct ModelWeights {
+    LinearWeight embedding;                ///< (vocabSize, hiddenSize)
+    std::optional<LinearWeight> lmHead;    ///< empty: tied to the embedding
+    std::vector<float> finalNorm;          ///< 1 + w
+    std::vector<LayerWeights> layers;
+    std::optional<MtpWeights> mtp;
+    std::int64_t parameters = 0;           ///< of the text model and MTP
+    std::uint64_t hash = 0;                ///< XXH3 over config.json and every tensor's name, dtype, shape and file size
+    std::shared_ptr<const void> storage;   ///< keeps the memory maps alive
+
+    const LinearWeight& head() const { return lmHead ? *lmHead : embedding; }
+
+    /// Opens DIR/model.safetensors or the shards of DIR/model.safetensors.index.json and finds every tensor that
+    /// `config` needs under one of the three name prefixes. Allocates little: nothing is read but headers and norms.
+    static Result<ModelWeights> open(const std::filesystem::path& modelDir, const ModelConfig& config);
+};
+
+} // namespace octavo::engine

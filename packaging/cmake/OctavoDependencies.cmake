@@ -1,0 +1,12 @@
+# Everything Octavo builds on; packaging/install-dependencies names the packages.
+find_package(PkgConfig REQUIRED)
+find_package(Threads REQUIRED)
+find_package(spdlog REQUIRED)
+find_package(nlohmann_json 3.10 REQUIRED)
+find_package(SQLite3 REQUIRED)
+find_package(Qt6 6.4 REQUIRED COMPONENTS Core Concurrent Gui Network Svg Test Widgets)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8)
+pkg_check_modules(GIT2 REQUIRED IMPORTED_TARGET libgit2)
+pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc)
+pkg_check_modules(XXHASH REQUIRED IMPORTED_TARGET libxxhash)
+pkg_check_modules(ZSTD REQUIRED IMPORTED_TARGET libzstd)
