@@ -86,6 +86,7 @@ struct ModelInfo {
     std::uint64_t hash = 0;              ///< over config, tokenizer and tensor headers
     std::int64_t parameters = 0;
     std::int64_t contextLimit = 0;
+    std::int64_t bytesPerToken = 0;      ///< memory that one more token of context takes, all tiers; 0: not known
 };
 
 class Engine

@@ -31,6 +31,7 @@ struct BackendStats {
     std::int64_t memoryUsedBytes = 0;     ///< weights, sequences and work space on the device (RAM for the CPU)
     std::int64_t memoryTotalBytes = 0;    ///< what the device has, 0 where unknown
     std::int64_t hostTierBytes = 0;       ///< KV rows in host RAM
+    std::int64_t hostTierLimitBytes = 0;  ///< what they may take; 0 where there is no limit
     std::int64_t hotBufferBytes = 0;
     std::int64_t prefillTokens = 0;
     std::int64_t decodeTokens = 0;

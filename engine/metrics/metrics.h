@@ -44,6 +44,7 @@ struct DeviceMetrics {
     bool failed = false;
     std::string failure;
     BackendStats backend;
+    std::int64_t weightBytes = 0;     ///< of backend.memoryUsedBytes; 0 where not known
     std::vector<AgentMetrics> agents;
     std::vector<WorkSpan> recentWork; ///< oldest first, about the last 60 s, at most a few thousand
     double decodeTokensPerSecond = 0.0;
