@@ -1,0 +1,51 @@
+#pragma once
+
+/// Builds backends by the names users give: "cpu", "cuda:0", "auto".
+
+#include "engine/backend/backend.h"
+#include "engine/model/weights.h"
+#include "engine/result.h"
+
+#include <cstdint>
+#include <memory>
+#include <string>
+#include <vector>
+
+namespace octavo::engine {
+
+/// When decode reads all rows, and when only those that the sketch picks.
+enum class SparseMode { Auto, On, Off };
+
+/// How one backend is to be set up. Zero and empty mean: as the device thinks best.
+struct BackendOptions {
+    std::string device = "cpu";         ///< "cpu", "reference" (plain float32, for tests), "cuda:N"
+    int threads = 0;                    ///< compute threads of the CPU backend; 0: all
+    std::string cpuPath;                ///< "plain", "avx2", "avx512"; empty: the best this CPU has
+    std::int64_t contextLimit = 0;      ///< the longest sequence that will be asked for
+    std::int64_t memoryBudgetBytes = 0; ///< for all sequences together; 0: the backend sets no limit of its own
+    SparseMode sparse = SparseMode::Auto;
+};
+
+/// Float32 throughout, plain loops: the yardstick. engine/backend/reference_backend.cpp
+Result<std::unique_ptr<Backend>> makeReferenceBackend(const ModelConfig& config,
+                                                      std::shared_ptr<const ModelWeights> weights,
+                                                      const BackendOptions& options);
+
+/// engine/backend/cpu_backend.cpp
+Result<std::unique_ptr<Backend>> makeCpuBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                                const BackendOptions& options);
+
+/// engine/backend/cuda_backend.cpp, built where CUDA is.
+Result<std::unique_ptr<Backend>> makeCudaBackend(const ModelConfig& config,
+                                                 std::shared_ptr<const ModelWeights> weights,
+                                                 const BackendOptions& options);
+
+/// "auto" becomes the GPUs that are there, else the CPU; a comma separates several. Fails with InvalidArgument for a
+/// name that is none, with NotFound for a device that this machine or build lacks. "cpu" may be named twice.
+Result<std::vector<std::string>> resolveDevices(const std::vector<std::string>& names);
+
+/// The backend for options.device, which must come from resolveDevices().
+Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                             const BackendOptions& options);
+
+} // namespace octavo::engine
