@@ -31,6 +31,7 @@ struct EngineOptions {
     std::int64_t contextLimit = 0;               ///< tokens per agent; 0: min(250,000, what the model allows)
     std::int64_t memoryBudgetBytes = 0;          ///< for sequences; 0: what the machine has to spare
     std::string cpuPath;                         ///< force "plain", "avx2", "avx512" or "reference"; empty: the best
+    SparseMode sparse = SparseMode::Auto;
 };
 
 struct LoadProgress {
@@ -49,6 +50,7 @@ struct GenerationRequest {
     int maxNewTokens = 1024;
     SamplingParams sampling;
     std::vector<std::string> stopStrings;
+    bool drafts = true; ///< guess tokens ahead and check them in one step; the answer is the same either way
     /// Smaller goes first; the pane a user looks at asks with a smaller one.
     int priority = 0;
 };

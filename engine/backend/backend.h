@@ -18,6 +18,9 @@
 
 namespace octavo::engine {
 
+/// When decode reads all rows, and when only those that the sketch picks.
+enum class SparseMode { Auto, On, Off };
+
 /// What a user is told about a backend.
 struct BackendInfo {
     std::string device;      ///< "cpu", "cuda:0"

@@ -13,9 +13,6 @@
 
 namespace octavo::engine {
 
-/// When decode reads all rows, and when only those that the sketch picks.
-enum class SparseMode { Auto, On, Off };
-
 /// How one backend is to be set up. Zero and empty mean: as the device thinks best.
 struct BackendOptions {
     std::string device = "cpu";         ///< "cpu", "reference" (plain float32, for tests), "cuda:N"
@@ -39,6 +36,21 @@ Result<std::unique_ptr<Backend>> makeCpuBackend(const ModelConfig& config, std::
 Result<std::unique_ptr<Backend>> makeCudaBackend(const ModelConfig& config,
                                                  std::shared_ptr<const ModelWeights> weights,
                                                  const BackendOptions& options);
+
+/// A device that this machine and build can use.
+struct DeviceDescription {
+    std::string device;      ///< "cpu", "cuda:0"
+    std::string description;
+    std::int64_t memoryTotalBytes = 0, memoryFreeBytes = 0;
+    std::string link;        ///< "PCIe 4 x16"; empty where there is none or it is not known
+    std::string driver;
+};
+
+/// What can be named as a device, the CPU last.
+std::vector<DeviceDescription> listDevices();
+
+/// engine/backend/cuda_backend.cpp, built where CUDA is; empty where no GPU answers.
+std::vector<DeviceDescription> listCudaDevices();
 
 /// "auto" becomes the GPUs that are there, else the CPU; a comma separates several. Fails with InvalidArgument for a
 /// name that is none, with NotFound for a device that this machine or build lacks. "cpu" may be named twice.
