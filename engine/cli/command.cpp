@@ -1,0 +1,96 @@
+#include "engine/cli/command.h"
+
+#include "engine/cli/commands.h"
+
+#include <algorithm>
+#include <ostream>
+
+namespace octavo::cli {
+namespace {
+
+constexpr int exitDone = 0, exitFailed = 1, exitUsage = 2;
+const OptionSpec helpOption{"--help", "", "shows this page"};
+
+void printOverview(std::ostream& out)
+{
+    out << "usage: octavo-engine COMMAND [options]\n\n";
+    std::size_t width = 0;
+    const std::vector<Command> all = commands();
+    for (const Command& command : all)
+        width = std::max(width, command.name.size());
+    for (const Command& command : all)
+        out << "  " << command.name << std::string(width - command.name.size() + 2, ' ') << command.summary << '\n';
+    out << "\n'octavo-engine COMMAND --help' shows a command's options.\n";
+}
+
+void printHelp(const Command& command, std::ostream& out)
+{
+    out << "usage: octavo-engine " << command.name;
+    if (!command.positional.empty())
+        out << ' ' << command.positional;
+    out << " [options]\n\n" << command.summary << ".\n\n";
+
+    std::vector<OptionSpec> options = command.options;
+    options.push_back(helpOption);
+    std::size_t width = 0;
+    auto left = [](const OptionSpec& option) {
+        return option.valueName.empty() ? option.name : option.name + ' ' + option.valueName;
+    };
+    for (const OptionSpec& option : options)
+        width = std::max(width, left(option).size());
+    for (const OptionSpec& option : options) {
+        const std::string name = left(option);
+        out << "  " << name << std::string(width - name.size() + 2, ' ') << option.help << '\n';
+    }
+}
+
+} // namespace
+
+int runEngineCommand(std::span<const std::string> words, Streams& streams)
+{
+    if (words.empty()) {
+        printOverview(streams.err);
+        return exitUsage;
+    }
+    if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
+        printOverview(streams.out);
+        return exitDone;
+    }
+    const std::vector<Command> all = commands();
+    const auto command = std::ranges::find(all, words[0], &Command::name);
+    if (command == all.end()) {
+        streams.err << "octavo-engine: there is no command '" << words[0] << "'; try octavo-engine --help\n";
+        return exitUsage;
+    }
+    std::vector<OptionSpec> options = command->options;
+    options.push_back(helpOption);
+    options.push_back({"-h", "", ""});
+    const std::string prefix = "octavo-engine " + command->name + ": ";
+
+    auto arguments = Arguments::parse(options, words.subspan(1));
+    if (!arguments) {
+        streams.err << prefix << arguments.error().message << "; try octavo-engine " << command->name << " --help\n";
+        return exitUsage;
+    }
+    if (arguments->has("--help") || arguments->has("-h")) {
+        printHelp(*command, streams.out);
+        return exitDone;
+    }
+    if (command->positional.empty() && !arguments->positional().empty()) {
+        streams.err << prefix << "takes no argument '" << arguments->positional().front() << "'\n";
+        return exitUsage;
+    }
+    if (const auto done = command->run(*arguments, streams); !done) {
+        streams.out.flush();
+        streams.err << prefix << done.error().message << '\n';
+        return done.error().code == ErrorCode::InvalidArgument ? exitUsage : exitFailed;
+    }
+    streams.out.flush();
+    if (!streams.out) {
+        streams.err << prefix << "the output could not be written\n";
+        return exitFailed;
+    }
+    return exitDone;
+}
+
+} // namespace octavo::cli

@@ -1,0 +1,13 @@
+#pragma once
+
+/// One maker per command; add a line here and in commands.cpp for a new one.
+
+#include "engine/cli/command.h"
+
+namespace octavo::cli {
+
+Command devicesCommand();
+Command generateCommand();
+Command tokenizeCommand();
+
+} // namespace octavo::cli

@@ -1,0 +1,43 @@
+#pragma once
+
+/// What several commands share: the options for model and device, and JSON lines.
+
+#include "engine/cli/command.h"
+#include "engine/engine.h"
+
+#include <filesystem>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace octavo::cli {
+
+OptionSpec modelOption();   ///< --model DIR
+OptionSpec jsonOption();    ///< --json
+/// --device, --threads, --context, --cpu-path, --sparse: how an engine is set up.
+std::vector<OptionSpec> engineOptions();
+
+/// `options` followed by `more`.
+std::vector<OptionSpec> joined(std::vector<OptionSpec> options, std::vector<OptionSpec> more);
+
+/// --model, or the bundled demo model. Fails with NotFound where there is neither.
+Result<std::filesystem::path> modelDir(const Arguments& arguments);
+
+/// EngineOptions from modelOption() and engineOptions().
+Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments);
+
+/// The engine for those options; says on `err` what is loaded.
+Result<std::unique_ptr<engine::Engine>> openEngine(const Arguments& arguments, Streams& streams);
+
+/// Reads token ids: numbers in JSON brackets or apart by blanks, commas or lines; "-" reads `in`. Fails with
+/// FileUnreadable or FormatInvalid. Which ids are valid is for the caller to check.
+Result<std::vector<engine::TokenId>> readIds(const std::string& file, std::istream& in);
+
+/// Fails with InvalidArgument where an id is negative or not below `endId`.
+Result<void> checkIds(std::span<const engine::TokenId> ids, engine::TokenId endId);
+
+/// All of a stream or file as bytes. Fails with FileUnreadable.
+Result<std::string> readAll(std::istream& in);
+Result<std::string> readFile(const std::filesystem::path& file);
+
+} // namespace octavo::cli
