@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <string>
 #include <vector>
 
@@ -24,6 +25,8 @@ struct QuantizationConfig {
     int groupSize = 128;
     bool symmetric = true;
     bool zeroPointsMinusOne = true; // v1 (stored zero is zero-1); false for gptq_v2 / plain auto_round
+    std::map<std::string, bool> symmetricByModule; // overrides by exact module name
+    bool mixedSymmetry = false;     // some override (a pattern, perhaps) has another symmetry than the rest
 };
 
 struct ModelConfig {

@@ -43,6 +43,12 @@ struct LinearWeight {
 
     /// Row n as float, exactly (fp16 scale times integer, or the widened value). `out`: (inFeatures).
     void dequantizeRow(int n, std::span<float> out) const;
+
+    /// All rows at once, row-major. `out`: (outFeatures, inFeatures). Reads an int4 matrix in the order it is stored.
+    void dequantize(std::span<float> out) const;
+
+    std::int64_t parameters() const { return std::int64_t(outFeatures) * inFeatures; }
+    std::int64_t storedBytes() const; ///< codes, scales and zero points, or the dense values
 };
 
 struct MlpWeights {
