@@ -39,6 +39,7 @@ struct IngestOptions {
     QStringList include;     ///< globs; empty: all
     QStringList exclude;
     QList<QByteArray> unchecked; ///< paths the user unticked
+    bool trusted = false;    ///< read it although it belongs to another user
     qint64 tokenBudget = 0;  ///< 0: the model's context limit less room for answers
 };
 

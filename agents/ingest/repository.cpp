@@ -1,0 +1,356 @@
+#include "agents/ingest/repository.h"
+
+#include "agents/ingest/path_text.h"
+
+#include <QDir>
+#include <QFile>
+#include <QFileInfo>
+
+#include <git2.h>
+
+#include <algorithm>
+#include <mutex>
+#include <pwd.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+namespace octavo::agents
+{
+
+namespace
+{
+
+template <auto Free>
+struct Deleter {
+    template <typename T>
+    void operator()(T* p) const
+    {
+        Free(p);
+    }
+};
+using CommitPtr = std::unique_ptr<git_commit, Deleter<git_commit_free>>;
+using ObjectPtr = std::unique_ptr<git_object, Deleter<git_object_free>>;
+using ReferencePtr = std::unique_ptr<git_reference, Deleter<git_reference_free>>;
+using TreePtr = std::unique_ptr<git_tree, Deleter<git_tree_free>>;
+using BlobPtr = std::unique_ptr<git_blob, Deleter<git_blob_free>>;
+using OdbPtr = std::unique_ptr<git_odb, Deleter<git_odb_free>>;
+using RepositoryPtr = std::unique_ptr<git_repository, Deleter<git_repository_free>>;
+
+/// Trees nest no deeper than this; a made-up object graph may.
+constexpr int maxTreeDepth = 512;
+
+void initialiseLibrary()
+{
+    static const int count = [] {
+        const int rc = git_libgit2_init();
+        // Partial clones and per-worktree settings change nothing about reading what is there.
+        const char* extensions[] = {"partialclone", "worktreeconfig", "preciousobjects"};
+        git_libgit2_opts(GIT_OPT_SET_EXTENSIONS, extensions, std::size(extensions));
+        return rc;
+    }();
+    Q_UNUSED(count);
+}
+
+std::string gitMessage()
+{
+    const git_error* error = git_error_last();
+    std::string text = error != nullptr && error->message != nullptr ? error->message : "no reason given";
+    std::replace(text.begin(), text.end(), '\n', ' ');
+    return text;
+}
+
+std::string userName(uid_t uid)
+{
+    char buffer[4096];
+    passwd entry{};
+    passwd* found = nullptr;
+    if (getpwuid_r(uid, &entry, buffer, sizeof buffer, &found) == 0 && found != nullptr)
+        return found->pw_name;
+    return "user " + std::to_string(uid);
+}
+
+Error notOwned(const QString& path)
+{
+    struct stat info {
+    };
+    std::string owner = "another user";
+    if (::stat(QFile::encodeName(path).constData(), &info) == 0)
+        owner = userName(info.st_uid);
+    return Error{ErrorCode::RepositoryInvalid, path.toStdString() + " belongs to " + owner + " and you are " +
+                                                   userName(geteuid()) +
+                                                   ": trust it for Octavo if you know where it comes from"};
+}
+
+/// Owner validation is a switch of the whole process, so it is turned off under a lock, round one open.
+int openValidated(git_repository** out, const QByteArray& path, bool trusted)
+{
+    static std::mutex mutex;
+    const std::lock_guard lock(mutex);
+    if (trusted)
+        git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
+    const int rc = git_repository_open_ext(out, path.constData(), 0, nullptr);
+    if (trusted)
+        git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 1);
+    return rc;
+}
+
+QString hex(const git_oid* id)
+{
+    char text[GIT_OID_HEXSZ + 1];
+    git_oid_tostr(text, sizeof text, id);
+    return QString::fromLatin1(text);
+}
+
+QDateTime commitTime(const git_commit* commit)
+{
+    return QDateTime::fromSecsSinceEpoch(git_commit_time(commit), Qt::OffsetFromUTC,
+                                         git_commit_time_offset(commit) * 60);
+}
+
+} // namespace
+
+struct Repository::Private {
+    RepositoryPtr repository;
+    OdbPtr odb;
+    QString given;
+
+    std::string label() const { return given.toStdString(); }
+};
+
+Repository::Repository(std::unique_ptr<Private> p)
+    : d(std::move(p))
+{
+}
+Repository::Repository(Repository&&) noexcept = default;
+Repository& Repository::operator=(Repository&&) noexcept = default;
+Repository::~Repository() = default;
+
+Result<Repository> Repository::open(const QString& path, bool trusted)
+{
+    initialiseLibrary();
+    const QFileInfo info(path);
+    if (path.isEmpty() || !info.exists())
+        return Error{ErrorCode::RepositoryInvalid,
+                     "\"" + path.toStdString() + "\" does not exist: name a folder that holds a git repository"};
+    if (info.isDir() && !QDir(path).isReadable())
+        return Error{ErrorCode::FileUnreadable, path.toStdString() + " cannot be read: permission denied"};
+    auto d = std::make_unique<Private>();
+    d->given = path;
+    git_repository* raw = nullptr;
+    const int rc = openValidated(&raw, QFile::encodeName(path), trusted);
+    d->repository.reset(raw);
+    if (rc == GIT_EOWNER)
+        return notOwned(path);
+    if (rc == GIT_ENOTFOUND)
+        return Error{ErrorCode::RepositoryInvalid,
+                     path.toStdString() + " is not a git repository, nor is a folder above it"};
+    if (rc < 0)
+        return Error{ErrorCode::RepositoryInvalid,
+                     path.toStdString() + " cannot be opened as a git repository: " + gitMessage()};
+    git_odb* odb = nullptr;
+    if (git_repository_odb(&odb, d->repository.get()) < 0)
+        return Error{ErrorCode::RepositoryInvalid, path.toStdString() + " has no object store: " + gitMessage()};
+    d->odb.reset(odb);
+    return Repository(std::move(d));
+}
+
+QString Repository::path() const
+{
+    const char* folder = git_repository_workdir(d->repository.get());
+    if (folder == nullptr)
+        folder = git_repository_path(d->repository.get());
+    return QDir::cleanPath(QFile::decodeName(folder));
+}
+
+QString Repository::name() const
+{
+    QString folder = QDir::cleanPath(QFile::decodeName(git_repository_commondir(d->repository.get())));
+    if (folder.endsWith(QLatin1String("/.git")))
+        folder.chop(5);
+    QString base = QFileInfo(folder).fileName();
+    if (base.endsWith(QLatin1String(".git")))
+        base.chop(4);
+    if (base.isEmpty())
+        base = QFileInfo(path()).fileName();
+    return displayPath(QFile::encodeName(base.isEmpty() ? QStringLiteral("repository") : base));
+}
+
+bool Repository::isShallow() const
+{
+    return git_repository_is_shallow(d->repository.get()) == 1;
+}
+
+bool Repository::hasCommits() const
+{
+    return git_repository_head_unborn(d->repository.get()) == 0;
+}
+
+Result<CommitInfo> Repository::resolve(const QString& ref) const
+{
+    git_repository* repository = d->repository.get();
+    if (ref.isEmpty() && git_repository_head_unborn(repository) == 1)
+        return Error{ErrorCode::NotFound, d->label() + " has no commits yet"};
+    const QByteArray spec = ref.isEmpty() ? QByteArray("HEAD") : ref.toUtf8();
+    git_object* object = nullptr;
+    git_reference* reference = nullptr;
+    int rc = git_revparse_ext(&object, &reference, repository, spec.constData());
+    if (rc < 0) // a branch that only the remote has, as `git switch` would find it
+        rc = git_revparse_ext(&object, &reference, repository, QByteArray("refs/remotes/origin/" + spec).constData());
+    const ObjectPtr heldObject(object);
+    ReferencePtr heldReference(reference);
+    if (rc < 0)
+        return Error{ErrorCode::NotFound, d->label() + " has no branch, tag or commit \"" + ref.toStdString() + "\"" +
+                                              (isShallow() ? " (it is a shallow clone)" : "")};
+    git_object* peeled = nullptr;
+    if (git_object_peel(&peeled, object, GIT_OBJECT_COMMIT) < 0)
+        return Error{ErrorCode::NotFound, d->label() + ": \"" + spec.toStdString() + "\" does not lead to a commit"};
+    const CommitPtr commit(reinterpret_cast<git_commit*>(peeled));
+
+    CommitInfo out;
+    out.id = hex(git_commit_id(commit.get()));
+    out.subject = QString::fromUtf8(git_commit_summary(commit.get()));
+    out.time = commitTime(commit.get());
+    if (heldReference && ref.isEmpty()) { // HEAD itself: name the branch it stands for
+        git_reference* resolved = nullptr;
+        if (git_reference_resolve(&resolved, heldReference.get()) == 0)
+            heldReference.reset(resolved);
+    }
+    if (heldReference && git_reference_is_branch(heldReference.get()) + git_reference_is_tag(heldReference.get()) +
+                                 git_reference_is_remote(heldReference.get()) >
+                             0)
+        out.ref = QString::fromUtf8(git_reference_shorthand(heldReference.get()));
+    else if (ref.isEmpty() || out.id.startsWith(ref))
+        out.ref = out.id.left(8);
+    else
+        out.ref = ref;
+    return out;
+}
+
+QList<RefInfo> Repository::refs() const
+{
+    QList<RefInfo> out;
+    git_reference_iterator* raw = nullptr;
+    if (git_reference_iterator_new(&raw, d->repository.get()) < 0)
+        return out;
+    const std::unique_ptr<git_reference_iterator, Deleter<git_reference_iterator_free>> iterator(raw);
+    git_reference* next = nullptr;
+    while (git_reference_next(&next, iterator.get()) == 0) {
+        const ReferencePtr reference(next);
+        RefInfo info;
+        if (git_reference_is_branch(next) == 1)
+            info.kind = RefInfo::Kind::Branch;
+        else if (git_reference_is_remote(next) == 1)
+            info.kind = RefInfo::Kind::RemoteBranch;
+        else if (git_reference_is_tag(next) == 1)
+            info.kind = RefInfo::Kind::Tag;
+        else
+            continue;
+        git_object* object = nullptr;
+        if (git_reference_peel(&object, next, GIT_OBJECT_COMMIT) < 0)
+            continue; // a tag of a tree or blob, or a broken ref
+        const CommitPtr commit(reinterpret_cast<git_commit*>(object));
+        info.name = QString::fromUtf8(git_reference_shorthand(next));
+        if (info.name.endsWith(QLatin1String("/HEAD")))
+            continue;
+        info.commit = hex(git_commit_id(commit.get()));
+        info.time = commitTime(commit.get());
+        out.append(info);
+    }
+    std::stable_sort(out.begin(), out.end(), [](const RefInfo& a, const RefInfo& b) {
+        return a.kind != b.kind ? a.kind < b.kind : a.time > b.time;
+    });
+    return out;
+}
+
+namespace
+{
+
+struct TreeWalk {
+    git_repository* repository;
+    const std::atomic<bool>* cancel;
+    QList<TreeEntry> out;
+
+    Result<void> walk(const git_tree* tree, const QByteArray& prefix, int depth)
+    {
+        if (depth > maxTreeDepth)
+            return Error{ErrorCode::RepositoryInvalid, displayPath(prefix).toStdString() + " is nested too deeply"};
+        for (std::size_t i = 0; i < git_tree_entrycount(tree); ++i) {
+            if (cancel != nullptr && cancel->load(std::memory_order_relaxed))
+                return Error{ErrorCode::Cancelled, "listing the files was cancelled"};
+            const git_tree_entry* entry = git_tree_entry_byindex(tree, i);
+            TreeEntry leaf;
+            leaf.path = prefix + git_tree_entry_name(entry);
+            leaf.id = hex(git_tree_entry_id(entry)).toLatin1();
+            switch (git_tree_entry_filemode(entry)) {
+            case GIT_FILEMODE_TREE: {
+                git_tree* child = nullptr;
+                if (git_tree_lookup(&child, repository, git_tree_entry_id(entry)) < 0)
+                    return Error{ErrorCode::RepositoryInvalid, "folder " + displayPath(leaf.path).toStdString() +
+                                                                   " is missing in this repository: " + gitMessage()};
+                const TreePtr held(child);
+                OCTAVO_CHECK(walk(child, leaf.path + '/', depth + 1));
+                continue;
+            }
+            case GIT_FILEMODE_LINK:
+                leaf.kind = TreeEntry::Kind::Link;
+                break;
+            case GIT_FILEMODE_COMMIT:
+                leaf.kind = TreeEntry::Kind::Submodule;
+                break;
+            default:
+                leaf.kind = TreeEntry::Kind::File;
+            }
+            out.append(leaf);
+        }
+        return {};
+    }
+};
+
+Result<git_oid> parseId(const QByteArray& id)
+{
+    git_oid out;
+    if (id.size() != GIT_OID_HEXSZ || git_oid_fromstr(&out, id.constData()) < 0)
+        return Error{ErrorCode::InvalidArgument, "\"" + id.toStdString() + "\" is not an object id"};
+    return out;
+}
+
+} // namespace
+
+Result<QList<TreeEntry>> Repository::list(const QString& commit, const std::atomic<bool>* cancel) const
+{
+    OCTAVO_TRY(const git_oid id, parseId(commit.toLatin1()));
+    git_commit* rawCommit = nullptr;
+    if (git_commit_lookup(&rawCommit, d->repository.get(), &id) < 0)
+        return Error{ErrorCode::NotFound, d->label() + " has no commit " + commit.toStdString()};
+    const CommitPtr heldCommit(rawCommit);
+    git_tree* rawTree = nullptr;
+    if (git_commit_tree(&rawTree, rawCommit) < 0)
+        return Error{ErrorCode::RepositoryInvalid,
+                     d->label() + ": the files of commit " + commit.toStdString() + " are missing: " + gitMessage()};
+    const TreePtr tree(rawTree);
+    TreeWalk walk{d->repository.get(), cancel, {}};
+    OCTAVO_CHECK(walk.walk(rawTree, QByteArray(), 0));
+    return walk.out;
+}
+
+Result<qint64> Repository::blobSize(const QByteArray& id) const
+{
+    OCTAVO_TRY(const git_oid oid, parseId(id));
+    std::size_t size = 0;
+    git_object_t type = GIT_OBJECT_INVALID;
+    if (git_odb_read_header(&size, &type, d->odb.get(), &oid) < 0)
+        return Error{ErrorCode::NotFound, "blob " + id.toStdString() + " is not in this clone"};
+    return qint64(size);
+}
+
+Result<QByteArray> Repository::blob(const QByteArray& id) const
+{
+    OCTAVO_TRY(const git_oid oid, parseId(id));
+    git_blob* raw = nullptr;
+    if (git_blob_lookup(&raw, d->repository.get(), &oid) < 0)
+        return Error{ErrorCode::NotFound, "blob " + id.toStdString() + " cannot be read: " + gitMessage()};
+    const BlobPtr held(raw);
+    return QByteArray(static_cast<const char*>(git_blob_rawcontent(raw)), qsizetype(git_blob_rawsize(raw)));
+}
+
+} // namespace octavo::agents
