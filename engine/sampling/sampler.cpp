@@ -1,0 +1,127 @@
+#include "engine/sampling/sampler.h"
+
+#include <algorithm>
+#include <bit>
+#include <cmath>
+
+namespace octavo::engine {
+
+namespace {
+
+// splitmix64 (Steele, Lea, Flood 2014): integer arithmetic only, so the same everywhere.
+std::uint64_t nextRandom(std::uint64_t& state)
+{
+    state += 0x9E3779B97F4A7C15u;
+    std::uint64_t z = state;
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9u;
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EBu;
+    return z ^ (z >> 31);
+}
+
+// exp(x) for x <= 0 out of additions and multiplications alone: libm's last bit differs between machines, and one bit
+// can decide a draw. Relative error below 1e-15.
+double portableExp(double x)
+{
+    if (x < -700.0)
+        return 0.0;
+    constexpr double inverseLn2 = 1.4426950408889634, ln2High = 0.693147180369123816490, ln2Low = 1.90821492927058770002e-10;
+    const double k = std::floor(x * inverseLn2 + 0.5);
+    const double r = (x - k * ln2High) - k * ln2Low; // |r| <= ln2 / 2
+    double sum = 1.0;
+    for (int n = 17; n >= 1; --n)
+        sum = 1.0 + sum * r / n;
+    return sum * std::bit_cast<double>(std::uint64_t(std::int64_t(k) + 1023) << 52);
+}
+
+// A total order over finite logits: larger first, then the lower id.
+bool comesFirst(const std::pair<float, TokenId>& a, const std::pair<float, TokenId>& b)
+{
+    return a.first != b.first ? a.first > b.first : a.second < b.second;
+}
+
+bool comesLast(const std::pair<float, TokenId>& a, const std::pair<float, TokenId>& b)
+{
+    return comesFirst(b, a);
+}
+
+std::size_t drawable(std::span<const float> logits, TokenId endId)
+{
+    return std::min(logits.size(), std::size_t(std::max<TokenId>(endId, 0)));
+}
+
+} // namespace
+
+Sampler::Sampler(const SamplingParams& params) : m_params(params), m_state(params.seed) {}
+
+std::optional<TokenId> Sampler::argmax(std::span<const float> logits, TokenId endId)
+{
+    std::optional<TokenId> best;
+    for (std::size_t i = 0; i < drawable(logits, endId); ++i) {
+        if (std::isfinite(logits[i]) && (!best || logits[i] > logits[std::size_t(*best)]))
+            best = TokenId(i);
+    }
+    return best;
+}
+
+std::optional<TokenId> Sampler::sample(std::span<const float> logits, TokenId endId)
+{
+    const std::optional<TokenId> best = argmax(logits, endId);
+    if (m_params.greedy() || !best)
+        return best;
+
+    const double inverseTemperature = 1.0 / double(m_params.temperature);
+    const double maximum = double(logits[std::size_t(*best)]);
+    const auto weight = [&](float logit) { return portableExp((double(logit) - maximum) * inverseTemperature); };
+
+    m_candidates.clear();
+    for (std::size_t i = 0; i < drawable(logits, endId); ++i) {
+        if (std::isfinite(logits[i]))
+            m_candidates.emplace_back(logits[i], TokenId(i));
+    }
+    if (m_params.topK > 0 && std::size_t(m_params.topK) < m_candidates.size()) {
+        const auto end = m_candidates.begin() + m_params.topK;
+        std::nth_element(m_candidates.begin(), end, m_candidates.end(), comesFirst);
+        m_candidates.erase(end, m_candidates.end());
+        std::sort(m_candidates.begin(), m_candidates.end(), comesFirst);
+    }
+    double total = 0.0;
+    for (const auto& [logit, id] : m_candidates)
+        total += weight(logit);
+
+    if (m_params.topP < 1.0f) {
+        // The fewest tokens that reach topP of the mass, one at least: taken off a heap, since they are few.
+        const double wanted = double(std::max(m_params.topP, 0.0f)) * total;
+        double kept = 0.0;
+        std::make_heap(m_candidates.begin(), m_candidates.end(), comesLast);
+        auto heapEnd = m_candidates.end();
+        do {
+            std::pop_heap(m_candidates.begin(), heapEnd, comesLast);
+            --heapEnd;
+            kept += weight(heapEnd->first);
+        } while (kept < wanted && heapEnd != m_candidates.begin());
+        m_candidates.erase(m_candidates.begin(), heapEnd);
+        total = kept;
+    }
+    if (m_params.minP > 0.0f) {
+        const double least = std::min(double(m_params.minP), 1.0);
+        std::erase_if(m_candidates, [&](const auto& candidate) { return weight(candidate.first) < least; });
+        total = 0.0;
+        for (const auto& [logit, id] : m_candidates)
+            total += weight(logit);
+    }
+
+    const double drawn = double(nextRandom(m_state) >> 11) * 0x1p-53 * total;
+    double reached = 0.0;
+    TokenId last = *best;
+    for (const auto& [logit, id] : m_candidates) {
+        const double w = weight(logit);
+        reached += w;
+        if (w > 0.0)
+            last = id;
+        if (drawn < reached)
+            break;
+    }
+    return last;
+}
+
+} // namespace octavo::engine
