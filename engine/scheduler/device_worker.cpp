@@ -1,0 +1,122 @@
+#include "engine/scheduler/device_worker.h"
+
+#include <algorithm>
+#include <chrono>
+
+namespace octavo::engine {
+namespace {
+
+constexpr std::int64_t publishEveryUs = 50'000;
+constexpr std::chrono::milliseconds idlePatience{250}; // so that rates fall to zero when work ends
+
+} // namespace
+
+DeviceWorker::DeviceWorker(std::unique_ptr<Backend> backend, SchedulerOptions options)
+    : m_backend(std::move(backend))
+    , m_options(std::move(options))
+    , m_info(m_backend->info())
+{
+    DeviceMetrics first;
+    first.device = m_info.device;
+    first.description = m_info.description;
+    first.weightBytes = m_info.weightBytes;
+    first.backend = m_backend->stats();
+    m_metrics.publish(std::move(first));
+    m_thread = std::thread([this] { run(); });
+}
+
+DeviceWorker::~DeviceWorker()
+{
+    m_mailbox.close();
+    m_thread.join();
+}
+
+Result<void> DeviceWorker::submit(GenerationRequest request, SharedTokens prompt, EventSink sink)
+{
+    m_requests.fetch_add(1);
+    EventSink counting = [this, sink = std::move(sink)](RequestId id, Event&& event) {
+        const bool isLast = std::holds_alternative<Finished>(event) || std::holds_alternative<Failed>(event);
+        if (isLast)
+            m_requests.fetch_sub(1);
+        sink(id, std::move(event));
+    };
+    Command command = Submit{std::move(request), std::move(prompt), std::move(counting), m_options.nowUs()};
+    if (m_mailbox.tryPush(command))
+        return {};
+    m_requests.fetch_sub(1);
+    return Error{ErrorCode::Busy, m_info.device + " has " + std::to_string(mailboxCapacity)
+                                      + " requests waiting already; try again when one has ended"};
+}
+
+void DeviceWorker::cancel(RequestId id)
+{
+    m_mailbox.push(Cancel{id});
+}
+
+void DeviceWorker::releaseAgent(AgentId agent)
+{
+    m_mailbox.push(Release{agent});
+}
+
+DeviceWorker::Load DeviceWorker::load() const
+{
+    const std::int64_t budget = m_options.memoryBudgetBytes;
+    const std::int64_t used = metrics()->backend.memoryUsedBytes - m_info.weightBytes;
+    return {m_failed.load(), m_requests.load(), budget > 0 ? std::max<std::int64_t>(budget - used, 0) : 0};
+}
+
+std::int64_t DeviceWorker::residentPrefix(std::span<const TokenId> prompt) const
+{
+    std::int64_t longest = 0;
+    for (const PrefixRef& resident : *m_residents.newest()) {
+        if (resident.length <= longest)
+            continue;
+        const std::span known = std::span(*resident.tokens).first(std::size_t(resident.length));
+        longest = std::max(longest, roundDownToStride(commonPrefix(prompt, known)));
+    }
+    return longest;
+}
+
+void DeviceWorker::run()
+{
+    Scheduler scheduler(*m_backend, m_options);
+    bool hasWork = false;
+    std::int64_t publishedUs = 0;
+    while (!m_mailbox.isClosed()) {
+        std::vector<Command> commands = m_mailbox.take(!hasWork, idlePatience);
+        for (Command& command : commands)
+            obey(scheduler, std::move(command));
+        hasWork = scheduler.runRound();
+        m_failed.store(scheduler.failure().has_value());
+        if (!hasWork || !commands.empty() || m_options.nowUs() - publishedUs >= publishEveryUs) {
+            publish(scheduler);
+            publishedUs = m_options.nowUs();
+        }
+    }
+    for (Command& command : m_mailbox.take(false, {})) // accepted, so they end in an event too
+        obey(scheduler, std::move(command));
+    scheduler.cancelAll();
+}
+
+void DeviceWorker::obey(Scheduler& scheduler, Command&& command)
+{
+    if (auto* submit = std::get_if<Submit>(&command))
+        scheduler.submit(std::move(submit->request), std::move(submit->prompt), std::move(submit->sink), submit->atUs);
+    else if (const auto* cancel = std::get_if<Cancel>(&command))
+        scheduler.cancel(cancel->id);
+    else
+        scheduler.releaseAgent(std::get<Release>(command).agent);
+}
+
+void DeviceWorker::publish(Scheduler& scheduler)
+{
+    DeviceMetrics metrics;
+    metrics.device = m_info.device;
+    metrics.description = m_info.description;
+    metrics.weightBytes = m_info.weightBytes;
+    scheduler.describe(metrics);
+    m_metrics.publish(std::move(metrics));
+    m_residents.publish(scheduler.residentPrefixes());
+}
+
+} // namespace octavo::engine

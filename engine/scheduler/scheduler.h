@@ -1,0 +1,127 @@
+#pragma once
+
+/// Decides what one device does next, and does it: reads prompts in slices, writes answers in batches, keeps what was
+/// read for others. One round is one unit of work, so whoever calls can look for new orders in between.
+///
+/// Order    short reads come before long ones, then smaller priority, then who was served least recently; a reader that
+///          was passed over for two seconds comes next. Between two slices stands at least one step of all writers.
+/// Memory   reserved before a request starts. What does not fit waits while others run, and is refused with used,
+///          limit and needed when there is nothing left to wait for; frozen sequences are given up first.
+/// Sharing  a request whose beginning another one is reading waits for that instead of reading it again.
+/// Results  do not depend on what was reused: see prefix_cache.h.
+/// Thread   one owner; sinks are called on its thread.
+
+#include "engine/backend/backend.h"
+#include "engine/engine.h"
+#include "engine/metrics/rate_meter.h"
+#include "engine/metrics/work_log.h"
+#include "engine/scheduler/prefix_cache.h"
+#include "engine/scheduler/slice_planner.h"
+#include "engine/scheduler/task.h"
+
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <vector>
+
+namespace octavo::engine {
+
+struct SchedulerOptions {
+    const Tokenizer* tokenizer = nullptr;
+    std::vector<TokenId> stopIds;
+    std::int64_t contextLimit = 0;
+    std::int64_t memoryBudgetBytes = 0;      ///< for sequences; 0: the backend alone decides
+    int maxSequences = 16;                   ///< reading and writing at once
+    std::int64_t checkpointInterval = 8192;  ///< on long reads; a multiple of 64
+    bool reusePrefixes = true;               ///< off: every prompt is read in full
+    bool readAnswersWhenIdle = true;         ///< so that a follow-up question finds the last answer read
+    SlicePlanner::Limits slices;
+    std::function<std::int64_t()> nowUs;     ///< a steady clock, from the Engine's start
+};
+
+class Scheduler
+{
+public:
+    Scheduler(Backend& backend, SchedulerOptions options);
+    ~Scheduler(); ///< Cancels all that is left.
+
+    /// `prompt` takes the place of request.prompt; both must have passed checkRequest().
+    void submit(GenerationRequest request, SharedTokens prompt, EventSink sink, std::int64_t submittedUs);
+    void cancel(RequestId id);
+    void releaseAgent(AgentId agent);
+    void cancelAll();
+
+    /// One slice or one step; false when there is nothing to do. After a failure of the device everything has ended
+    /// in Failed, failure() says why, and what is submitted later fails the same way.
+    bool runRound();
+
+    const std::optional<Error>& failure() const { return m_failure; }
+
+    /// Fills in what this class knows: agents, work, rates.
+    void describe(DeviceMetrics& metrics);
+
+    /// Prefixes on this device or about to be, for placing agents near them.
+    std::vector<PrefixRef> residentPrefixes() const;
+    int numRequests() const; ///< queued or running, idle work left out
+
+private:
+    struct AgentRecord {
+        AgentMetrics metrics;
+        RateMeter decode, prefill;
+        double draftedRounds = 0.0, acceptedInRounds = 0.0;
+    };
+
+    void admit();
+    bool admitTask(Task& task);
+    const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
+    Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
+    void planCheckpoints(Task& task, std::int64_t held);
+
+    Task* pickReader();
+    std::vector<Task*> pickWriters();
+    void readSlice(Task& task);
+    void leaveCheckpoint(Task& task, PrefixCache::Kind kind);
+    void startWriting(Task& task, std::span<const float> logits);
+
+    void writeStep(std::vector<Task*> writers);
+    void planDrafts(std::span<Task* const> writers);
+    void takeRows(Task& task, std::span<const float> logits, int rows);
+    /// False when the task ended with this token.
+    bool takeToken(Task& task, TokenId id);
+
+    void send(const Task& task, Event&& event) const;
+    void sendText(Task& task, Answer::Piece&& piece) const;
+    void finish(Task& task, FinishReason reason);
+    void fail(Task& task, Error error);
+    void end(Task& task);
+    void deviceFailed(const Error& error);
+    void readAnswerWhenIdle(const Task& task);
+    void dropIdleWork(AgentId agent);
+    void removeEnded();
+
+    bool isRunning(const Task& task) const { return task.state != Task::State::Queued && !task.ended; }
+    bool agentIsBusy(const Task& task) const;
+    bool someoneRuns(const Task* except) const;
+    std::int64_t sequenceMemoryUsed() const;
+    AgentRecord& record(AgentId agent);
+
+    Backend& m_backend;
+    SchedulerOptions m_options;
+    PrefixCache m_cache;
+    SlicePlanner m_planner;
+    StepCost m_stepCost;
+    std::vector<std::unique_ptr<Task>> m_tasks; // in order of arrival
+    std::map<AgentId, AgentRecord> m_agents;
+    WorkLog m_work;
+    RateMeter m_decodeRate, m_prefillRate;
+    std::vector<float> m_logits;
+    std::optional<Error> m_failure;
+    std::int64_t m_weightBytes = 0; // what the backend used before there were sequences
+    bool m_admissionDue = false;
+};
+
+/// Whether a request can be run at all: InvalidArgument, or ContextFull with used, limit and needed.
+Result<void> checkRequest(const GenerationRequest& request, TokenId endId, std::int64_t contextLimit);
+
+} // namespace octavo::engine

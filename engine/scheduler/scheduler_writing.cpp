@@ -1,0 +1,264 @@
+/// The writing half of the Scheduler: batched steps, drafts, tokens to text, and how requests end.
+
+#include "engine/scheduler/scheduler.h"
+
+#include "engine/tokenizer/tokenizer.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace octavo::engine {
+namespace {
+
+constexpr int longestDraft = 16;
+
+} // namespace
+
+std::vector<Task*> Scheduler::pickWriters()
+{
+    std::vector<Task*> writers;
+    for (const auto& task : m_tasks) {
+        if (task->state == Task::State::Writing && !task->ended)
+            writers.push_back(task.get());
+    }
+    const auto most = std::size_t(m_backend.maxStepRows());
+    if (writers.size() > most) { // take turns
+        std::ranges::stable_sort(writers, {}, &Task::lastTurnUs);
+        writers.resize(most);
+    }
+    return writers;
+}
+
+void Scheduler::planDrafts(std::span<Task* const> writers)
+{
+    StepPlan plan{int(writers.size()), double(writers.size())};
+    std::vector<double> chances(writers.size(), 1.0); // that all drafts so far are right
+    std::vector<int> lengths(writers.size(), 0);
+    for (Task* task : writers) {
+        task->draft = {};
+        // One token is written without a draft, and no row may stand beyond the context's or the answer's end.
+        const std::int64_t room =
+            std::min(m_options.contextLimit - task->positions(),
+                     std::int64_t(task->request.maxNewTokens) - std::int64_t(task->answer.tokens().size()) - 1);
+        if (task->lookup && room > 0)
+            task->draft = task->lookup->propose(int(std::min<std::int64_t>(longestDraft, room)));
+    }
+    while (plan.rows < m_backend.maxStepRows()) {
+        std::size_t best = writers.size();
+        double bestChance = 0.0;
+        for (std::size_t i = 0; i < writers.size(); ++i) {
+            const Draft& draft = writers[i]->draft;
+            const double chance = chances[i] * writers[i]->acceptance.chance(draft.matched);
+            if (lengths[i] < int(draft.tokens.size()) && chance > bestChance) {
+                best = i;
+                bestChance = chance;
+            }
+        }
+        if (best == writers.size() || !rowPays(plan, bestChance, m_stepCost))
+            break;
+        chances[best] = bestChance;
+        ++lengths[best];
+        ++plan.rows;
+        plan.expectedTokens += bestChance;
+    }
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+        Draft& draft = writers[i]->draft;
+        if (!draft.tokens.empty() && lengths[i] == 0)
+            writers[i]->acceptance.recordUnused(draft.matched);
+        draft.tokens.resize(std::size_t(lengths[i]));
+    }
+}
+
+void Scheduler::writeStep(std::vector<Task*> writers)
+{
+    planDrafts(writers);
+    std::vector<StepEntry> entries;
+    std::vector<std::vector<TokenId>> rowsOf;
+    rowsOf.reserve(writers.size());
+    int rows = 0;
+    std::uint32_t agents = 0;
+    for (Task* task : writers) {
+        std::vector<TokenId>& tokens = rowsOf.emplace_back();
+        tokens.reserve(task->draft.tokens.size() + 1);
+        tokens.push_back(task->next);
+        tokens.insert(tokens.end(), task->draft.tokens.begin(), task->draft.tokens.end());
+        entries.push_back({task->slot, tokens});
+        rows += int(tokens.size());
+        agents |= agentBit(task->request.agent);
+    }
+    const auto vocab = std::size_t(m_backend.config().vocabSize);
+    if (m_logits.size() < std::size_t(rows) * vocab)
+        m_logits.resize(std::size_t(rows) * vocab);
+    const std::span<float> logits(m_logits.data(), std::size_t(rows) * vocab);
+
+    const std::int64_t start = m_options.nowUs();
+    const auto stepped = m_backend.step(entries, logits);
+    const std::int64_t now = m_options.nowUs();
+    if (!stepped) {
+        if (stepped.error().code == ErrorCode::DeviceFailure) {
+            deviceFailed(stepped.error());
+        } else {
+            for (Task* task : writers)
+                fail(*task, stepped.error());
+        }
+        return;
+    }
+    m_planner.recordStep(now - start);
+    m_stepCost.record(rows, now - start);
+    const bool verifies = rows > int(writers.size());
+    m_work.add({verifies ? WorkSpan::Kind::Verify : WorkSpan::Kind::Decode, agents, start, std::int32_t(now - start),
+                rows});
+    std::size_t row = 0;
+    for (std::size_t i = 0; i < writers.size(); ++i) {
+        Task& task = *writers[i];
+        task.lastTurnUs = now;
+        const std::size_t count = rowsOf[i].size();
+        takeRows(task, logits.subspan(row * vocab, count * vocab), int(count));
+        row += count;
+        if (m_failure)
+            return;
+    }
+}
+
+/// Row i holds what may follow the token before and i drafts. Drawing from it and comparing with the next draft is the
+/// rejection rule for a draft that is certain of itself: a draft is kept with its probability, and what is drawn
+/// instead has the distribution without it. The draws are those of a run without drafts, so the answer is too.
+void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
+{
+    const auto vocab = std::size_t(m_backend.config().vocabSize);
+    const Draft draft = std::exchange(task.draft, {});
+    int kept = 0;
+    bool goesOn = true;
+    for (; kept < rows && goesOn; ++kept) {
+        const auto id = task.sampler.sample(logits.subspan(std::size_t(kept) * vocab, vocab),
+                                            m_options.tokenizer->endId());
+        if (!id) {
+            fail(task, {ErrorCode::DeviceFailure, "the model gave no finite score for any token at position "
+                                                      + std::to_string(task.positions())
+                                                      + "; the checkpoint is damaged or the device miscounts"});
+            return;
+        }
+        const bool wasDrafted = kept + 1 < rows && draft.tokens[std::size_t(kept)] == *id;
+        goesOn = takeToken(task, *id) && wasDrafted;
+    }
+    const int accepted = kept - 1;
+    if (rows > 1) {
+        task.stats.acceptedDrafts += accepted;
+        task.acceptance.record(draft.matched, accepted, kept < rows && !task.ended);
+        AgentRecord& agent = record(task.request.agent);
+        agent.draftedRounds += 1.0;
+        agent.acceptedInRounds += accepted;
+    }
+    if (task.ended)
+        return;
+    if (rows > 1) {
+        if (const auto committed = m_backend.commit(task.slot, kept); !committed) {
+            if (committed.error().code == ErrorCode::DeviceFailure)
+                deviceFailed(committed.error());
+            else
+                fail(task, committed.error());
+            return;
+        }
+    }
+    sendText(task, task.answer.takeText());
+}
+
+bool Scheduler::takeToken(Task& task, TokenId id)
+{
+    const std::int64_t now = m_options.nowUs();
+    AgentRecord& agent = record(task.request.agent);
+    if (task.firstTokenUs == 0) {
+        task.firstTokenUs = now;
+        task.stats.ttftMs = double(now - task.submittedUs) / 1e3;
+        agent.metrics.ttftMs = task.stats.ttftMs;
+        agent.metrics.worstGapMs = 0.0;
+    } else {
+        task.stats.worstGapMs = std::max(task.stats.worstGapMs, double(now - task.lastTokenUs) / 1e3);
+        agent.metrics.worstGapMs = task.stats.worstGapMs;
+    }
+    task.lastTokenUs = now;
+    if (std::ranges::find(m_options.stopIds, id) != m_options.stopIds.end()) {
+        finish(task, FinishReason::Stop);
+        return false;
+    }
+    ++task.stats.newTokens;
+    ++agent.metrics.totalDecodeTokens;
+    agent.decode.add(now, 1);
+    m_decodeRate.add(now, 1);
+    const bool stopped = task.answer.append(id);
+    agent.metrics.contextTokens = task.positions();
+    if (stopped)
+        finish(task, FinishReason::Stop);
+    else if (task.stats.newTokens >= task.request.maxNewTokens)
+        finish(task, FinishReason::Length);
+    else if (task.positions() >= m_options.contextLimit)
+        finish(task, FinishReason::ContextFull);
+    else {
+        task.next = id;
+        if (task.lookup)
+            task.lookup->append(id);
+        return true;
+    }
+    return false;
+}
+
+// --- Ends ------------------------------------------------------------------------------------------------------------
+
+void Scheduler::send(const Task& task, Event&& event) const
+{
+    if (task.sink)
+        task.sink(task.request.id, std::move(event));
+}
+
+void Scheduler::sendText(Task& task, Answer::Piece&& piece) const
+{
+    if (!piece.isEmpty())
+        send(task, TextAppended{std::move(piece.text), std::move(piece.tokens)});
+}
+
+void Scheduler::finish(Task& task, FinishReason reason)
+{
+    sendText(task, task.answer.finish());
+    if (task.firstTokenUs > 0)
+        task.stats.decodeMs = double(m_options.nowUs() - task.firstTokenUs) / 1e3;
+    end(task);
+    send(task, Finished{reason, task.stats});
+}
+
+void Scheduler::fail(Task& task, Error error)
+{
+    sendText(task, task.answer.finish());
+    end(task);
+    send(task, Failed{std::move(error)});
+}
+
+/// Frees what a task holds. Its last event is the caller's to send.
+void Scheduler::end(Task& task)
+{
+    task.ended = true;
+    if (task.slot != noSlot && !m_failure)
+        m_backend.destroySequence(task.slot);
+    task.slot = noSlot;
+    m_admissionDue = true;
+    for (const auto& other : m_tasks) {
+        if (other->waitingFor == &task)
+            other->waitingFor = nullptr;
+    }
+    const bool agentGoesOn = std::ranges::any_of(m_tasks, [&](const auto& other) {
+        return other->request.agent == task.request.agent && !other->ended && !other->isIdleWork();
+    });
+    if (const auto agent = m_agents.find(task.request.agent); agent != m_agents.end() && !task.isIdleWork())
+        agent->second.metrics.state = agentGoesOn ? SequenceState::Queued : SequenceState::Idle;
+}
+
+void Scheduler::deviceFailed(const Error& error)
+{
+    m_failure = Error{ErrorCode::DeviceFailure, m_backend.info().device + " stopped working: " + error.message};
+    m_cache.abandon();
+    for (const auto& task : m_tasks) {
+        if (!task->ended)
+            fail(*task, *m_failure);
+    }
+}
+
+} // namespace octavo::engine

@@ -1,0 +1,60 @@
+#pragma once
+
+#include "engine/engine.h"
+#include "engine/scheduler/answer.h"
+#include "engine/scheduler/prefix_cache.h"
+#include "engine/speculation/draft_planner.h"
+#include "engine/speculation/prompt_lookup.h"
+
+#include <cstdint>
+#include <map>
+#include <memory>
+#include <utility>
+
+namespace octavo::engine {
+
+/// One request on its way through a worker. The prompt is shared with the checkpoints that are made of it.
+struct Task {
+    enum class State { Queued, Reading, Writing };
+
+    Task(GenerationRequest given, EventSink receiver, SharedTokens tokens, std::int64_t submitted,
+         const Tokenizer& tokenizer)
+        : request(std::move(given))
+        , sink(std::move(receiver))
+        , prompt(std::move(tokens))
+        , submittedUs(submitted)
+        , sampler(request.sampling)
+        , answer(tokenizer, request.stopStrings)
+    {}
+
+    GenerationRequest request; ///< without its prompt
+    EventSink sink;            ///< empty: idle work of ours, which nobody waits for
+    SharedTokens prompt;
+    std::int64_t submittedUs;
+
+    State state = State::Queued;
+    bool ended = false;        ///< its last event was sent
+    SlotId slot = noSlot;
+    std::int64_t done = 0;     ///< prompt tokens in the sequence
+    std::int64_t readTarget = 0;
+    std::map<std::int64_t, PrefixCache::Kind> checkpoints; ///< ahead of `done`, where to leave a frozen sequence
+    const Task* waitingFor = nullptr; ///< reads what this one needs too
+
+    Sampler sampler;
+    Answer answer;
+    TokenId next = -1;         ///< written, not yet in the sequence
+    std::unique_ptr<PromptLookup> lookup;
+    DraftAcceptance acceptance;
+    Draft draft;               ///< of the step in hand
+
+    GenerationStats stats;
+    std::int64_t startedUs = 0, firstTokenUs = 0, lastTokenUs = 0, lastTurnUs = 0;
+
+    bool isIdleWork() const { return !sink; }
+    std::int64_t promptTokens() const { return std::int64_t(prompt->size()); }
+    std::int64_t leftToRead() const { return readTarget - done; }
+    /// Positions taken, the token that waits to be fed included.
+    std::int64_t positions() const { return done + std::int64_t(answer.tokens().size()); }
+};
+
+} // namespace octavo::engine

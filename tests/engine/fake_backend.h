@@ -1,0 +1,104 @@
+#pragma once
+
+/// A Backend without a model, for tests of what stands above: its next token is a hash of all tokens before it, so any
+/// mix-up of states changes what it writes.
+///
+/// Like a real backend it tells apart what was read from what was written, and what was read from a multiple of 64 on
+/// from what was not: a scheduler that resumes from the wrong kind of state gets another answer than a cold run.
+/// Time is a number that calls add to, memory a number that sequences take from, and any call can be made to fail.
+
+#include "engine/backend/backend.h"
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <mutex>
+#include <optional>
+#include <span>
+#include <string>
+#include <vector>
+
+namespace octavo::test {
+
+/// What tests set before, and look at while, the backend that shares it is in use.
+struct FakeDevice {
+    // How it behaves; set before use.
+    std::string name = "fake";
+    int vocabSize = 261;                ///< fakeTokenizer()'s
+    int maxRows = 8;
+    int maxSlice = 2048;
+    std::int64_t stateBytes = 4096;     ///< per sequence
+    std::int64_t bytesPerToken = 16;    ///< KV rows; shared by forks
+    std::int64_t memoryBytes = 0;       ///< for sequences; 0: no limit
+    std::int64_t readUsPerToken = 0, stepUs = 0, rowUs = 0;
+    bool sleeps = false;                ///< the time above passes for real
+    /// The likeliest next token after `history`; nothing: the hash decides (a printable character).
+    std::function<std::optional<engine::TokenId>(std::span<const engine::TokenId> history)> script;
+    /// Called at the start of each prefill() and step(), on the worker's thread.
+    std::function<void(const std::string& call)> onCall;
+
+    // Faults: call number `failAt` (1: the next) of any that can fail gives `fault`.
+    std::atomic<int> failAt = 0;
+    ErrorCode fault = ErrorCode::DeviceFailure;
+
+    // What happened.
+    std::atomic<std::int64_t> nowUs = 0;
+    std::atomic<std::int64_t> tokensRead = 0;
+    std::atomic<int> steps = 0, widestStep = 0, liveSlots = 0, misuses = 0, commits = 0;
+
+    std::function<std::int64_t()> clock()
+    {
+        return [this] { return nowUs.load(); };
+    }
+};
+
+class FakeBackend final : public engine::Backend
+{
+public:
+    explicit FakeBackend(std::shared_ptr<FakeDevice> device);
+    ~FakeBackend() override;
+
+    const engine::ModelConfig& config() const override { return m_config; }
+    engine::BackendInfo info() const override { return {m_device->name, "a fake for tests", "fake", 0}; }
+    engine::BackendStats stats() const override;
+    int maxPrefillSlice() const override { return m_device->maxSlice; }
+    int maxStepRows() const override { return m_device->maxRows; }
+    std::int64_t sequenceBytes(std::int64_t tokens) const override;
+    Result<engine::SlotId> createSequence(std::int64_t maxTokens) override;
+    Result<engine::SlotId> forkSequence(engine::SlotId source, std::int64_t maxTokens) override;
+    void destroySequence(engine::SlotId slot) override;
+    std::int64_t length(engine::SlotId slot) const override;
+    Result<void> prefill(engine::SlotId slot, std::span<const engine::TokenId> tokens,
+                         std::span<float> logits) override;
+    Result<void> step(std::span<const engine::StepEntry> entries, std::span<float> logits) override;
+    Result<void> commit(engine::SlotId slot, int keptRows) override;
+
+private:
+    struct Sequence {
+        std::vector<engine::TokenId> tokens;
+        std::vector<std::uint64_t> states; // after each token
+        std::int64_t maxTokens = 0;
+        std::int64_t ownBytes = 0;
+        int uncommittedRows = 0;
+    };
+
+    Sequence* find(engine::SlotId slot);
+    Result<void> maybeFail(const char* call);
+    Result<engine::SlotId> add(Sequence sequence);
+    void append(Sequence& sequence, engine::TokenId id, bool wasRead, bool isAligned);
+    void fillLogits(const Sequence& sequence, std::span<float> logits) const;
+    void spend(std::int64_t us);
+
+    std::shared_ptr<FakeDevice> m_device;
+    engine::ModelConfig m_config;
+    std::map<engine::SlotId, Sequence> m_sequences;
+    std::atomic<std::int64_t> m_used = 0;
+    int m_nextSlot = 0;
+};
+
+/// The token a FakeBackend without a script writes after reading `prompt`, and the `count` after it.
+std::vector<engine::TokenId> fakeAnswer(std::span<const engine::TokenId> prompt, int count);
+
+} // namespace octavo::test
