@@ -139,8 +139,14 @@ Result<Repository> Repository::open(const QString& path, bool trusted)
     git_repository* raw = nullptr;
     const int rc = openValidated(&raw, QFile::encodeName(path), trusted);
     d->repository.reset(raw);
-    if (rc == GIT_EOWNER)
-        return notOwned(path);
+    // libgit2 before 1.6 blames a missing setting where the owner is the matter, so the matter is found by trying.
+    if (rc < 0 && !trusted) {
+        git_repository* owned = nullptr;
+        if (openValidated(&owned, QFile::encodeName(path), true) == 0) {
+            const RepositoryPtr held(owned);
+            return notOwned(QFile::decodeName(git_repository_commondir(owned)));
+        }
+    }
     if (rc == GIT_ENOTFOUND)
         return Error{ErrorCode::RepositoryInvalid,
                      path.toStdString() + " is not a git repository, nor is a folder above it"};
@@ -177,7 +183,9 @@ QString Repository::name() const
 
 bool Repository::isShallow() const
 {
-    return git_repository_is_shallow(d->repository.get()) == 1;
+    // git_repository_is_shallow() looks into a linked worktree's own folder, where there is no such file.
+    return QFileInfo(QFile::decodeName(git_repository_commondir(d->repository.get())) + QStringLiteral("/shallow"))
+               .size() > 0;
 }
 
 bool Repository::hasCommits() const
@@ -256,8 +264,10 @@ QList<RefInfo> Repository::refs() const
         info.time = commitTime(commit.get());
         out.append(info);
     }
-    std::stable_sort(out.begin(), out.end(), [](const RefInfo& a, const RefInfo& b) {
-        return a.kind != b.kind ? a.kind < b.kind : a.time > b.time;
+    std::sort(out.begin(), out.end(), [](const RefInfo& a, const RefInfo& b) {
+        if (a.kind != b.kind)
+            return a.kind < b.kind;
+        return a.time != b.time ? a.time > b.time : a.name < b.name;
     });
     return out;
 }

@@ -1,0 +1,63 @@
+#pragma once
+
+/// The one thread that touches the session store.
+///
+/// Writes run in order, each as one short transaction. One that fails because the disk is full or the file is locked
+/// stays first in line and is tried again each second; `onProblem` hears a sentence meanwhile and an empty one once
+/// it went through. Reads go past waiting writes, so a full disk does not stop anyone from reading.
+/// Thread   write(), read() and the destructor: any one thread; callbacks: the store's thread.
+
+#include "agents/store/session_store.h"
+
+#include <chrono>
+#include <condition_variable>
+#include <deque>
+#include <functional>
+#include <mutex>
+#include <thread>
+
+namespace octavo::agents
+{
+
+class StoreThread
+{
+public:
+    using Write = std::function<Result<void>(SessionStore&)>;
+    using Read = std::function<void(SessionStore&)>;
+
+    /// Opens the store on its own thread and hands over what it holds, or why it cannot.
+    StoreThread(QString path, std::function<void(Result<SessionState>)> onLoaded,
+                std::function<void(const QString& problem)> onProblem);
+    /// Writes what is left, trying for two seconds at most, and joins.
+    ~StoreThread();
+
+    /// `attempted` runs once after the first try: true when the write is committed, false when it is still waiting.
+    void write(Write write, std::function<void(bool committed)> attempted = {});
+    void read(Read read);
+
+    /// How long to wait before a failed write is tried again.
+    static constexpr std::chrono::milliseconds retryInterval{1000};
+
+private:
+    struct Job {
+        Write write;
+        std::function<void(bool)> attempted;
+    };
+    void run(const QString& path);
+    bool perform(SessionStore& store, Job& job);
+    void report(const QString& problem);
+
+    std::function<void(Result<SessionState>)> m_onLoaded;
+    std::function<void(const QString&)> m_onProblem;
+    QString m_problem; // the thread's own
+
+    std::mutex m_mutex;
+    std::condition_variable m_wake;
+    std::deque<Job> m_writes;
+    std::deque<Read> m_reads;
+    bool m_stopping = false;
+    std::chrono::steady_clock::time_point m_deadline;
+    std::thread m_thread; // last: it uses all of the above
+};
+
+} // namespace octavo::agents
