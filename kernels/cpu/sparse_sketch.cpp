@@ -1,0 +1,196 @@
+#include "kernels/cpu/sparse_sketch.h"
+
+#include "kernels/cpu/sparse_math.h"
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+#if defined(__x86_64__)
+#include <immintrin.h>
+#endif
+
+namespace octavo::kernels::cpu {
+
+namespace {
+
+int codeOf(float x, int low, int high)
+{
+    if (!(x > float(low)))
+        return low;
+    return x < float(high) ? int(std::lrint(x)) : high;
+}
+
+// Where coordinate c of a lane is.
+std::size_t byteOf(int c, int lane)
+{
+    return std::size_t(c / 8) * 64 + std::size_t(lane) * 4 + std::size_t(c % 4);
+}
+
+int shiftOf(int c)
+{
+    return c % 8 < 4 ? 0 : 4;
+}
+
+void scorePlain(int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
+                int numQueries, float* const* scores)
+{
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        const std::uint8_t* block = blocks + b * std::int64_t(sketchBlockBytes(rank));
+        for (int t = 0; t < sketchBlockTokens; ++t) {
+            std::uint16_t half;
+            std::memcpy(&half, block + rank * 8 + 2 * t, 2);
+            for (int q = 0; q < numQueries; ++q) {
+                std::int32_t dot = -queries[q].offset;
+                for (int c = 0; c < rank; ++c)
+                    dot += ((block[byteOf(c, t)] >> shiftOf(c)) & 15) * queries[q].codes[c];
+                scores[q][b * sketchBlockTokens + t] = float(dot) * (halfToFloat(half) * queries[q].scale);
+            }
+        }
+    }
+}
+
+#if defined(__x86_64__)
+
+template <int Q>
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c"))) void
+scoreAvx512(int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
+            float* const* scores)
+{
+    const std::size_t blockBytes = sketchBlockBytes(rank);
+    const __m512i low = _mm512_set1_epi8(15);
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        const std::uint8_t* block = blocks + std::size_t(b) * blockBytes;
+        for (std::size_t line = 0; line < blockBytes; line += 64)
+            _mm_prefetch(reinterpret_cast<const char*>(block + 4 * blockBytes + line), _MM_HINT_T0);
+        __m512i dot[Q];
+        for (int q = 0; q < Q; ++q)
+            dot[q] = _mm512_set1_epi32(-queries[q].offset);
+        for (int p = 0; p < rank / 8; ++p) {
+            const __m512i bytes = _mm512_loadu_si512(block + 64 * p);
+            const __m512i first = _mm512_and_si512(bytes, low);
+            const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
+            for (int q = 0; q < Q; ++q) {
+                std::int32_t a, c;
+                std::memcpy(&a, queries[q].codes + 8 * p, 4);
+                std::memcpy(&c, queries[q].codes + 8 * p + 4, 4);
+                dot[q] = _mm512_dpbusd_epi32(dot[q], first, _mm512_set1_epi32(a));
+                dot[q] = _mm512_dpbusd_epi32(dot[q], second, _mm512_set1_epi32(c));
+            }
+        }
+        const __m512 keyScale =
+            _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 8 * rank)));
+        for (int q = 0; q < Q; ++q) {
+            const __m512 scale = _mm512_mul_ps(keyScale, _mm512_set1_ps(queries[q].scale));
+            _mm512_storeu_ps(scores[q] + b * sketchBlockTokens, _mm512_mul_ps(_mm512_cvtepi32_ps(dot[q]), scale));
+        }
+    }
+}
+
+__attribute__((target("avx2,fma,f16c"))) void scoreAvx2(int rank, const std::uint8_t* blocks, std::int64_t numBlocks,
+                                                        const SketchQuery* queries, int numQueries,
+                                                        float* const* scores)
+{
+    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        const std::uint8_t* block = blocks + b * std::int64_t(sketchBlockBytes(rank));
+        for (int half = 0; half < 2; ++half) {
+            const __m256 keyScale =
+                _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 8 * rank + 16 * half)));
+            for (int q = 0; q < numQueries; ++q) {
+                __m256i dot = _mm256_set1_epi32(-queries[q].offset);
+                for (int p = 0; p < rank / 8; ++p) {
+                    const __m256i bytes =
+                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 64 * p + 32 * half));
+                    std::int32_t a, c;
+                    std::memcpy(&a, queries[q].codes + 8 * p, 4);
+                    std::memcpy(&c, queries[q].codes + 8 * p + 4, 4);
+                    // Four products of at most 15 * 127 stay far below what 16 bits hold.
+                    const __m256i first = _mm256_maddubs_epi16(_mm256_and_si256(bytes, low), _mm256_set1_epi32(a));
+                    const __m256i second =
+                        _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(bytes, 4), low), _mm256_set1_epi32(c));
+                    dot = _mm256_add_epi32(dot, _mm256_madd_epi16(_mm256_add_epi16(first, second), ones));
+                }
+                const __m256 scale = _mm256_mul_ps(keyScale, _mm256_set1_ps(queries[q].scale));
+                _mm256_storeu_ps(scores[q] + b * sketchBlockTokens + 8 * half,
+                                 _mm256_mul_ps(_mm256_cvtepi32_ps(dot), scale));
+            }
+        }
+    }
+}
+
+#endif
+
+} // namespace
+
+void writeSketch(int rank, const float* coordinates, std::uint8_t* block, int lane)
+{
+    float peak = 0.0f;
+    for (int c = 0; c < rank; ++c) {
+        if (std::abs(coordinates[c]) > std::abs(peak))
+            peak = coordinates[c];
+    }
+    const std::uint16_t half = floatToHalf(peak / -8.0f);
+    const float scale = halfToFloat(half);
+    const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
+    for (int c = 0; c < rank; ++c) {
+        const int code = codeOf(coordinates[c] * inverse, -8, 7) + 8;
+        std::uint8_t& byte = block[byteOf(c, lane)];
+        byte = std::uint8_t((byte & (0xF0 >> shiftOf(c))) | (code << shiftOf(c)));
+    }
+    std::memcpy(block + 8 * rank + 2 * lane, &half, 2);
+}
+
+void readSketch(int rank, const std::uint8_t* block, int lane, float* coordinates)
+{
+    std::uint16_t half;
+    std::memcpy(&half, block + 8 * rank + 2 * lane, 2);
+    for (int c = 0; c < rank; ++c)
+        coordinates[c] = halfToFloat(half) * float(((block[byteOf(c, lane)] >> shiftOf(c)) & 15) - 8);
+}
+
+SketchQuery makeSketchQuery(int rank, const float* coordinates, float attentionScale)
+{
+    float peak = 0.0f;
+    for (int c = 0; c < rank; ++c)
+        peak = std::max(peak, std::abs(coordinates[c]));
+    const float scale = peak / 127.0f;
+    const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
+    SketchQuery query;
+    for (int c = 0; c < rank; ++c) {
+        query.codes[c] = std::int8_t(codeOf(coordinates[c] * inverse, -127, 127));
+        query.offset += 8 * query.codes[c];
+    }
+    query.scale = scale * attentionScale;
+    return query;
+}
+
+void scoreSketches(Path path, int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
+                   int numQueries, float* const* scores)
+{
+#if defined(__x86_64__)
+    if (path == Path::Avx512) {
+        for (int q = 0; q < numQueries;) {
+            const int left = numQueries - q;
+            if (left >= 4) {
+                scoreAvx512<4>(rank, blocks, numBlocks, queries + q, scores + q);
+                q += 4;
+            } else if (left >= 2) {
+                scoreAvx512<2>(rank, blocks, numBlocks, queries + q, scores + q);
+                q += 2;
+            } else {
+                scoreAvx512<1>(rank, blocks, numBlocks, queries + q, scores + q);
+                q += 1;
+            }
+        }
+        return;
+    }
+    if (path == Path::Avx2)
+        return scoreAvx2(rank, blocks, numBlocks, queries, numQueries, scores);
+#else
+    (void)path;
+#endif
+    scorePlain(rank, blocks, numBlocks, queries, numQueries, scores);
+}
+
+} // namespace octavo::kernels::cpu

@@ -1,0 +1,241 @@
+#include "kernels/cpu/sparse_rows.h"
+
+#include "kernels/cpu/sparse_math.h"
+#include "tests/kernels/cpu/sparse_paths.h"
+
+#include <QTest>
+
+#include <cmath>
+#include <limits>
+#include <random>
+#include <vector>
+
+using namespace octavo::kernels::cpu;
+
+namespace {
+
+std::vector<float> randomFloats(std::size_t n, unsigned seed, float spread = 1.0f)
+{
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal(0.0f, spread);
+    std::vector<float> values(n);
+    for (float& value : values)
+        value = normal(generator);
+    return values;
+}
+
+float peakOf(const float* x, int n)
+{
+    float peak = 0.0f;
+    for (int i = 0; i < n; ++i)
+        peak = std::max(peak, std::abs(x[i]));
+    return peak;
+}
+
+} // namespace
+
+class TestSparseRows : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void halfRoundsToNearestEven();
+    void expMatchesTheLibrary();
+    void aRowTakesTheBytesOfTheDesign();
+    void int4StaysWithinAStepOfItsGroup();
+    void int8StaysWithinHalfAStepOfItsGroup();
+    void oddValuesNeverFault();
+    void unpackingLosesNothing();
+    void attentionMatchesTheFormulaInDouble_data();
+    void attentionMatchesTheFormulaInDouble();
+    void allPathsGiveTheSameBits();
+};
+
+void TestSparseRows::halfRoundsToNearestEven()
+{
+    for (std::uint32_t half = 0; half < 0x7C00; ++half) {
+        QCOMPARE(floatToHalf(halfToFloat(std::uint16_t(half))), std::uint16_t(half));
+        QCOMPARE(floatToHalf(-halfToFloat(std::uint16_t(half))), std::uint16_t(half | 0x8000));
+    }
+    QCOMPARE(halfToFloat(0x3C00), 1.0f);
+    QCOMPARE(halfToFloat(0x0001), 0x1p-24f);
+    QCOMPARE(floatToHalf(1.0f + 0x1p-11f), std::uint16_t(0x3C00));        // half way, to even
+    QCOMPARE(floatToHalf(1.0f + 3 * 0x1p-11f), std::uint16_t(0x3C02));    // half way, to even
+    QCOMPARE(floatToHalf(0x1p-25f), std::uint16_t(0));
+    QCOMPARE(floatToHalf(1e30f), std::uint16_t(0x7BFF));
+    QCOMPARE(floatToHalf(-std::numeric_limits<float>::infinity()), std::uint16_t(0xFBFF));
+    QCOMPARE(floatToHalf(std::numeric_limits<float>::quiet_NaN()), std::uint16_t(0));
+}
+
+void TestSparseRows::expMatchesTheLibrary()
+{
+    for (float x = -86.0f; x <= 0.0f; x += 0.0137f)
+        QVERIFY(std::abs(double(expNonPositive(x)) / std::exp(double(x)) - 1.0) < 3e-7);
+    QCOMPARE(expNonPositive(0.0f), 1.0f);
+    QCOMPARE(expNonPositive(-std::numeric_limits<float>::infinity()), 0.0f);
+}
+
+void TestSparseRows::aRowTakesTheBytesOfTheDesign()
+{
+    QCOMPARE(RowShape{256}.int4Bytes(), std::size_t(272));
+    QCOMPARE(RowShape{256}.int8Bytes(), std::size_t(528));
+}
+
+void TestSparseRows::int4StaysWithinAStepOfItsGroup()
+{
+    const RowShape shape{256};
+    const auto key = randomFloats(256, 1), value = randomFloats(256, 2, 30.0f);
+    std::vector<std::uint8_t> row(shape.int4Bytes());
+    quantizeRowInt4(shape, key.data(), value.data(), row.data());
+    std::vector<float> key4(256), value4(256);
+    dequantizeInt4(shape, row.data(), key4.data(), value4.data());
+    for (int i = 0; i < 256; ++i) {
+        // Full scale takes the peak to code -8; a step of 1/8 of it is the worst that the opposite peak loses, and the
+        // clipped candidates are taken only where they do better over all.
+        const float keyStep = peakOf(&key[std::size_t(i / 64 * 64)], 64) / 8, valueStep = peakOf(&value[std::size_t(i / 64 * 64)], 64) / 8;
+        QVERIFY(std::abs(key[std::size_t(i)] - key4[std::size_t(i)]) <= 2.8f * keyStep);
+        QVERIFY(std::abs(value[std::size_t(i)] - value4[std::size_t(i)]) <= 2.8f * valueStep);
+    }
+    double error = 0, energy = 0;
+    for (int i = 0; i < 256; ++i) {
+        error += std::pow(double(key[std::size_t(i)] - key4[std::size_t(i)]), 2);
+        energy += std::pow(double(key[std::size_t(i)]), 2);
+    }
+    QVERIFY2(error / energy < 0.013, qPrintable(QString::number(error / energy)));
+}
+
+void TestSparseRows::int8StaysWithinHalfAStepOfItsGroup()
+{
+    const RowShape shape{128};
+    const auto key = randomFloats(128, 3), value = randomFloats(128, 4, 0.01f);
+    std::vector<std::uint8_t> row(shape.int8Bytes());
+    quantizeRowInt8(shape, key.data(), value.data(), row.data());
+    std::vector<float> key8(128), value8(128);
+    dequantizeInt8(shape, row.data(), key8.data(), value8.data());
+    for (int i = 0; i < 128; ++i) {
+        QVERIFY(std::abs(key[std::size_t(i)] - key8[std::size_t(i)]) <= 0.51f * peakOf(&key[std::size_t(i / 64 * 64)], 64) / 127);
+        QVERIFY(std::abs(value[std::size_t(i)] - value8[std::size_t(i)]) <= 0.52f * peakOf(&value[std::size_t(i / 64 * 64)], 64) / 127);
+    }
+}
+
+void TestSparseRows::oddValuesNeverFault()
+{
+    const RowShape shape{64};
+    for (const float odd : {0.0f, 1e38f, 1e-42f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+        const std::vector<float> x(64, odd);
+        std::vector<std::uint8_t> four(shape.int4Bytes()), eight(shape.int8Bytes());
+        quantizeRowInt4(shape, x.data(), x.data(), four.data());
+        quantizeRowInt8(shape, x.data(), x.data(), eight.data());
+        std::vector<float> key(64), value(64);
+        dequantizeInt4(shape, four.data(), key.data(), value.data());
+        QVERIFY(std::isfinite(key[5]));
+        dequantizeInt8(shape, eight.data(), key.data(), value.data());
+        QVERIFY(std::isfinite(value[63]));
+        if (odd == 0.0f)
+            QCOMPARE(key[0], 0.0f);
+    }
+}
+
+void TestSparseRows::unpackingLosesNothing()
+{
+    const RowShape shape{256};
+    const auto key = randomFloats(256, 5), value = randomFloats(256, 6);
+    std::vector<std::uint8_t> row(shape.int4Bytes()), plain(shape.int8Bytes()), fast(shape.int8Bytes());
+    quantizeRowInt4(shape, key.data(), value.data(), row.data());
+    unpackRow(Path::Plain, shape, row.data(), plain.data());
+    std::vector<float> from4(512), from8(512);
+    dequantizeInt4(shape, row.data(), from4.data(), from4.data() + 256);
+    dequantizeInt8(shape, plain.data(), from8.data(), from8.data() + 256);
+    QVERIFY(from4 == from8);
+    for (const Path path : octavo::test::fasterPaths()) {
+        unpackRow(path, shape, row.data(), fast.data());
+        QVERIFY(fast == plain);
+    }
+}
+
+void TestSparseRows::attentionMatchesTheFormulaInDouble_data()
+{
+    QTest::addColumn<int>("headDim");
+    QTest::addColumn<int>("rows");
+    QTest::addColumn<int>("queries");
+    for (const int headDim : {64, 128, 256}) {
+        for (const int rows : {1, 17, 700}) {
+            for (const int queries : {1, 2, 6, 7})
+                QTest::addRow("headDim=%d rows=%d queries=%d", headDim, rows, queries) << headDim << rows << queries;
+        }
+    }
+}
+
+void TestSparseRows::attentionMatchesTheFormulaInDouble()
+{
+    QFETCH(int, headDim);
+    QFETCH(int, rows);
+    QFETCH(int, queries);
+    const RowShape shape{headDim};
+    const auto d = std::size_t(headDim);
+    std::vector<std::vector<std::uint8_t>> storage;
+    std::vector<const std::uint8_t*> pointers;
+    for (int i = 0; i < rows; ++i) {
+        const auto x = randomFloats(2 * d, unsigned(100 + i));
+        storage.emplace_back(shape.int8Bytes());
+        quantizeRowInt8(shape, x.data(), x.data() + d, storage.back().data());
+        pointers.push_back(storage.back().data());
+    }
+    const auto q = randomFloats(std::size_t(queries) * d, 9, 2.0f);
+    const float scale = 1.0f / std::sqrt(float(headDim));
+    std::vector<float> scores(std::size_t(queries * rows)), out(std::size_t(queries) * d), maximum(9), sum(9);
+    attendRows(Path::Plain, shape, pointers.data(), rows, q.data(), queries, scale, scores.data(), out.data(),
+               maximum.data(), sum.data());
+
+    std::vector<float> key(d), value(d);
+    for (int h = 0; h < queries; ++h) {
+        std::vector<double> s(static_cast<std::size_t>(rows)), wanted(d);
+        double total = 0;
+        for (int i = 0; i < rows; ++i) {
+            dequantizeInt8(shape, pointers[std::size_t(i)], key.data(), value.data());
+            for (std::size_t j = 0; j < d; ++j)
+                s[std::size_t(i)] += double(key[j]) * double(q[std::size_t(h) * d + j]);
+            s[std::size_t(i)] = std::exp(s[std::size_t(i)] * double(scale));
+            total += s[std::size_t(i)];
+            for (std::size_t j = 0; j < d; ++j)
+                wanted[j] += s[std::size_t(i)] * double(value[j]);
+        }
+        for (std::size_t j = 0; j < d; ++j) {
+            // Values are below 5, the sums of float32 products keep five digits.
+            const double got = double(out[std::size_t(h) * d + j]) / double(sum[std::size_t(h)]);
+            QVERIFY(std::abs(got - wanted[j] / total) < 2e-5);
+        }
+        const double logSum = double(maximum[std::size_t(h)]) + std::log(double(sum[std::size_t(h)]));
+        QVERIFY(std::abs(logSum - std::log(total)) < 2e-5);
+    }
+}
+
+void TestSparseRows::allPathsGiveTheSameBits()
+{
+    for (const int headDim : {64, 256}) {
+        const RowShape shape{headDim};
+        const auto d = std::size_t(headDim);
+        constexpr int rows = 333, queries = 7;
+        std::vector<std::vector<std::uint8_t>> storage;
+        std::vector<const std::uint8_t*> pointers;
+        for (int i = 0; i < rows; ++i) {
+            const auto x = randomFloats(2 * d, unsigned(i));
+            storage.emplace_back(shape.int8Bytes());
+            quantizeRowInt8(shape, x.data(), x.data() + d, storage.back().data());
+            pointers.push_back(storage.back().data());
+        }
+        const auto q = randomFloats(queries * d, 77);
+        const auto run = [&](Path path) {
+            std::vector<float> scores(queries * rows), out(queries * d + 2 * queries);
+            attendRows(path, shape, pointers.data(), rows, q.data(), queries, 0.07f, scores.data(), out.data(),
+                       out.data() + queries * d, out.data() + queries * d + queries);
+            return out;
+        };
+        const auto plain = run(Path::Plain);
+        for (const Path path : octavo::test::fasterPaths())
+            QVERIFY2(run(path) == plain, pathName(path).data());
+    }
+}
+
+QTEST_GUILESS_MAIN(TestSparseRows)
+#include "tst_sparse_rows.moc"

@@ -1,0 +1,134 @@
+#include "kernels/cpu/sparse_select.h"
+
+#include "tests/kernels/cpu/sparse_paths.h"
+
+#include <QTest>
+
+#include <cmath>
+#include <limits>
+#include <numeric>
+#include <random>
+
+using namespace octavo::kernels::cpu;
+
+namespace {
+
+// The definition: sort everything.
+std::vector<std::int32_t> bySorting(const std::vector<float>& keys, std::int64_t k)
+{
+    std::vector<std::int32_t> order(keys.size());
+    std::iota(order.begin(), order.end(), 0);
+    std::stable_sort(order.begin(), order.end(),
+                     [&](std::int32_t a, std::int32_t b) { return keys[std::size_t(a)] > keys[std::size_t(b)]; });
+    order.resize(std::min(order.size(), std::size_t(k)));
+    std::sort(order.begin(), order.end());
+    return order;
+}
+
+} // namespace
+
+class TestSparseSelect : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void picksTheLargestAndTheLowestIndexOfATie_data()
+    {
+        QTest::addColumn<int>("n");
+        QTest::addColumn<int>("k");
+        QTest::addColumn<int>("kinds");
+        for (const int n : {1, 15, 1000, 20011}) {
+            for (const int k : {0, 1, 7, 999, 1000, 2048, 30000}) {
+                for (const int kinds : {1, 5, 1000000})
+                    QTest::addRow("n=%d k=%d kinds=%d", n, k, kinds) << n << k << kinds;
+            }
+        }
+    }
+    void picksTheLargestAndTheLowestIndexOfATie();
+    void aMisleadingSampleChangesNothing();
+    void nanIsNeverPicked();
+    void logSumMatchesTheFormulaInDouble();
+    void sharedKeysAreTheLargestShareOfAnyHead();
+};
+
+void TestSparseSelect::picksTheLargestAndTheLowestIndexOfATie()
+{
+    QFETCH(int, n);
+    QFETCH(int, k);
+    QFETCH(int, kinds);
+    std::mt19937 random(unsigned(n + k));
+    std::vector<float> keys(static_cast<std::size_t>(n));
+    for (float& key : keys)
+        key = float(int(random() % unsigned(kinds)) - kinds / 2) / 16.0f;
+    SelectScratch scratch;
+    std::vector<std::int32_t> picks;
+    selectLargest(Path::Plain, keys.data(), n, k, scratch, picks);
+    QVERIFY(picks == bySorting(keys, k));
+    for (const Path path : octavo::test::fasterPaths()) {
+        selectLargest(path, keys.data(), n, k, scratch, picks);
+        QVERIFY(picks == bySorting(keys, k));
+    }
+}
+
+void TestSparseSelect::aMisleadingSampleChangesNothing()
+{
+    // Every sampled key is far above, or far below, the others.
+    for (const float sampled : {100.0f, -100.0f}) {
+        std::vector<float> keys(61 * 400);
+        for (std::size_t i = 0; i < keys.size(); ++i)
+            keys[i] = i % 61 == 0 ? sampled : float(i * 7919 % 10007) / 10007.0f;
+        SelectScratch scratch;
+        std::vector<std::int32_t> picks;
+        selectLargest(bestPath(), keys.data(), std::int64_t(keys.size()), 2048, scratch, picks);
+        QVERIFY(picks == bySorting(keys, 2048));
+    }
+}
+
+void TestSparseSelect::nanIsNeverPicked()
+{
+    std::vector<float> keys(3000, std::numeric_limits<float>::quiet_NaN());
+    keys[2999] = 1.0f;
+    keys[7] = -std::numeric_limits<float>::infinity();
+    SelectScratch scratch;
+    std::vector<std::int32_t> picks;
+    for (const Path path : {Path::Plain, bestPath()}) {
+        selectLargest(path, keys.data(), 3000, 100, scratch, picks);
+        QVERIFY(picks == (std::vector<std::int32_t>{7, 2999}));
+    }
+}
+
+void TestSparseSelect::logSumMatchesTheFormulaInDouble()
+{
+    std::mt19937 random(1);
+    std::normal_distribution<float> normal(0.0f, 4.0f);
+    for (const std::int64_t n : {1, 15, 16, 17, 4096, 5003}) {
+        std::vector<float> scores(static_cast<std::size_t>(n));
+        double total = 0;
+        for (float& score : scores) {
+            score = normal(random);
+            total += std::exp(double(score));
+        }
+        const LogSum plain = logSum(Path::Plain, scores.data(), n);
+        QVERIFY(std::abs(double(plain.maximum) + std::log(double(plain.sum)) - std::log(total)) < 1e-5);
+        for (const Path path : octavo::test::fasterPaths()) {
+            const LogSum fast = logSum(path, scores.data(), n);
+            QCOMPARE(fast.maximum, plain.maximum);
+            QVERIFY(fast.sum == plain.sum);
+        }
+    }
+}
+
+void TestSparseSelect::sharedKeysAreTheLargestShareOfAnyHead()
+{
+    const std::vector<float> first = {1, 5, -2}, second = {3, 0, 1};
+    const float* scores[] = {first.data(), second.data()};
+    const float logSums[] = {4.0f, 2.0f};
+    for (const Path path : {Path::Plain, bestPath()}) {
+        std::vector<float> keys(3);
+        shareKeys(path, scores, logSums, 2, 3, keys.data());
+        QVERIFY(keys == (std::vector<float>{1, 1, -1}));
+    }
+}
+
+QTEST_GUILESS_MAIN(TestSparseSelect)
+#include "tst_sparse_select.moc"
