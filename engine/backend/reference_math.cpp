@@ -22,9 +22,9 @@ inline Float4& at(float* p)
 
 constexpr std::size_t blockSize = 256; // products per float sum
 
-/// sums[t][n] = dot(x + t*k, w + n*k), with every x and w element loaded once for the whole tile.
+/// sums[t][n] = dot(x + t*k, w + n*wStride) over k, with every x and w element loaded once for the whole tile.
 template <int tokens, int outputs>
-void dotTile(const float* x, const float* w, std::size_t k, double (&sums)[tokens][outputs])
+void dotTile(const float* x, const float* w, std::size_t wStride, std::size_t k, double (&sums)[tokens][outputs])
 {
     for (auto& row : sums)
         std::fill(std::begin(row), std::end(row), 0.0);
@@ -35,7 +35,7 @@ void dotTile(const float* x, const float* w, std::size_t k, double (&sums)[token
         for (std::size_t i = begin; i < end; i += 4) {
             for (int t = 0; t < tokens; ++t) {
                 for (int n = 0; n < outputs; ++n)
-                    partial[t][n] += at(x + std::size_t(t) * k + i) * at(w + std::size_t(n) * k + i);
+                    partial[t][n] += at(x + std::size_t(t) * k + i) * at(w + std::size_t(n) * wStride + i);
             }
         }
         for (int t = 0; t < tokens; ++t) {
@@ -48,7 +48,7 @@ void dotTile(const float* x, const float* w, std::size_t k, double (&sums)[token
     for (std::size_t i = k - k % 4; i < k; ++i) {
         for (int t = 0; t < tokens; ++t) {
             for (int n = 0; n < outputs; ++n)
-                sums[t][n] += double(x[std::size_t(t) * k + i]) * double(w[std::size_t(n) * k + i]);
+                sums[t][n] += double(x[std::size_t(t) * k + i]) * double(w[std::size_t(n) * wStride + i]);
         }
     }
 }
@@ -58,7 +58,7 @@ void multiplyTile(const Matrix& w, const float* x, std::size_t token, std::size_
 {
     const std::size_t k = std::size_t(w.columns), n = std::size_t(w.rows);
     double sums[tokens][outputs];
-    dotTile(x + token * k, w.values.data() + output * k, k, sums);
+    dotTile(x + token * k, w.values.data() + output * k, k, k, sums);
     for (int i = 0; i < tokens; ++i) {
         for (int j = 0; j < outputs; ++j)
             y[(token + std::size_t(i)) * n + output + std::size_t(j)] = float(sums[i][j]);
@@ -70,8 +70,21 @@ void multiplyTile(const Matrix& w, const float* x, std::size_t token, std::size_
 double dot(const float* a, const float* b, std::size_t n)
 {
     double sum[1][1];
-    dotTile(a, b, n, sum);
+    dotTile(a, b, n, n, sum);
     return sum[0][0];
+}
+
+void dots(const float* a, const float* rows, std::size_t stride, std::size_t n, std::span<double> out)
+{
+    constexpr int tile = 8; // one row alone would wait for each addition
+    std::size_t i = 0;
+    for (; i + tile <= out.size(); i += tile) {
+        double sums[1][tile];
+        dotTile(a, rows + i * stride, stride, n, sums);
+        std::copy(std::begin(sums[0]), std::end(sums[0]), out.begin() + std::ptrdiff_t(i));
+    }
+    for (; i < out.size(); ++i)
+        out[i] = dot(a, rows + i * stride, n);
 }
 
 void axpy(float a, const float* x, float* y, std::size_t n)

@@ -21,6 +21,9 @@ struct Matrix {
 /// sum_i a[i] * b[i]; partial sums of 256 products in float, their total in double.
 double dot(const float* a, const float* b, std::size_t n);
 
+/// out[j] = dot(a, rows + j * stride, n)
+void dots(const float* a, const float* rows, std::size_t stride, std::size_t n, std::span<double> out);
+
 /// y[i] += a * x[i]
 void axpy(float a, const float* x, float* y, std::size_t n);
 

@@ -162,9 +162,10 @@ void Model::attend(const Layer& layer, LayerState& state, std::int64_t position,
             rmsNorm(q, weights.qNorm, m_config.normEps, q);
             applyRope(q, position + std::int64_t(t));
             double largest = -HUGE_VAL, total = 0.0;
-            for (std::size_t j = 0; j < visible; ++j) {
-                scores[j] = scoreScale * dot(q, &state.keys[j * kvDim + kvOffset], dim);
-                largest = std::max(largest, scores[j]);
+            dots(q, state.keys.data() + kvOffset, kvDim, dim, scores);
+            for (double& score : scores) {
+                score *= scoreScale;
+                largest = std::max(largest, score);
             }
             for (double& score : scores) {
                 score = std::exp(score - largest);
