@@ -5,6 +5,7 @@
 /// Thread   lives in the GUI thread; members return at once, answers come as signals or futures.
 
 #include "agents/agent.h"
+#include "agents/ingest_job.h"
 #include "agents/values.h"
 
 #include <QFuture>
@@ -21,19 +22,6 @@ struct WorkbenchOptions {
     QString databasePath;                 ///< empty: in memory
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
-};
-
-/// A running ingestion or clone. Deleted by its owner; deleting cancels.
-class IngestJob : public QObject
-{
-    Q_OBJECT
-public:
-    using QObject::QObject;
-    virtual void cancel() = 0;            ///< finished with Error::Cancelled follows
-signals:
-    void progress(const octavo::agents::IngestProgress& progress);
-    void finished(const octavo::agents::IngestResult& result);
-    void failed(const octavo::Error& error);
 };
 
 /// A file of a context's commit, for the source viewer.
@@ -105,6 +93,3 @@ private:
 } // namespace octavo::agents
 
 Q_DECLARE_METATYPE(octavo::agents::ContextId)
-Q_DECLARE_METATYPE(octavo::Error)
-Q_DECLARE_METATYPE(octavo::agents::IngestProgress)
-Q_DECLARE_METATYPE(octavo::agents::IngestResult)
