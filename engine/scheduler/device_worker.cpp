@@ -67,8 +67,9 @@ DeviceWorker::Load DeviceWorker::load() const
 
 std::int64_t DeviceWorker::residentPrefix(std::span<const TokenId> prompt) const
 {
+    const auto residents = m_residents.newest(); // held while it is read: a newer one may replace it
     std::int64_t longest = 0;
-    for (const PrefixRef& resident : *m_residents.newest()) {
+    for (const PrefixRef& resident : *residents) {
         if (resident.length <= longest)
             continue;
         const std::span known = std::span(*resident.tokens).first(std::size_t(resident.length));

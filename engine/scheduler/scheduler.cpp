@@ -155,7 +155,7 @@ void Scheduler::admit()
     });
     auto running = std::ranges::count_if(m_tasks, [&](const auto& task) { return isRunning(*task); });
     for (Task* task : queued) {
-        if (running >= m_options.maxSequences)
+        if (running >= m_options.maxSequences || m_failure)
             break;
         if (!agentIsBusy(*task) && admitTask(*task))
             ++running;
@@ -265,7 +265,7 @@ Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit,
         }
         // Idle sequences go first; those that run are never taken from.
         if (!m_cache.evictOne(hit.slot)) {
-            spdlog::info("request {} does not fit now: {}", std::uint64_t(task.request.id), refusal.message);
+            spdlog::debug("request {} does not fit now: {}", std::uint64_t(task.request.id), refusal.message);
             return refusal;
         }
     }
@@ -381,7 +381,7 @@ void Scheduler::leaveCheckpoint(Task& task, PrefixCache::Kind kind)
     else if (frozen.error().code == ErrorCode::DeviceFailure)
         deviceFailed(frozen.error());
     else
-        spdlog::info("no room to keep a checkpoint at {} tokens: {}", task.done, frozen.error().message);
+        spdlog::debug("no room to keep a checkpoint at {} tokens: {}", task.done, frozen.error().message);
 }
 
 void Scheduler::startWriting(Task& task, std::span<const float> logits)

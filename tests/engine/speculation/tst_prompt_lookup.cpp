@@ -1,0 +1,116 @@
+#include "engine/speculation/draft_planner.h"
+#include "engine/speculation/prompt_lookup.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <random>
+
+using namespace octavo::engine;
+
+class TestPromptLookup : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void continuesWhatStoodBefore()
+    {
+        const std::vector<TokenId> tokens{1, 2, 3, 4, 5, 6, 7, 8, 9, 2, 3, 4};
+        const PromptLookup lookup(tokens);
+        const Draft draft = lookup.propose(3);
+        QCOMPARE(draft.tokens, (std::vector<TokenId>{5, 6, 7}));
+        QCOMPARE(draft.matched, 3);
+    }
+
+    void hasNoIdeaWhereNothingRepeats()
+    {
+        const std::vector<TokenId> tokens{1, 2, 3, 4, 5, 6, 7, 8};
+        QVERIFY(PromptLookup(tokens).propose(4).tokens.empty());
+        QVERIFY(PromptLookup({}).propose(4).tokens.empty());
+        QVERIFY(PromptLookup(std::vector<TokenId>{1, 1}).propose(4).tokens.empty());
+        QVERIFY(PromptLookup(std::vector<TokenId>{1, 2, 3, 1, 2, 3}).propose(0).tokens.empty());
+    }
+
+    void thePlaceThatAgreesFurthestBackWins()
+    {
+        const std::vector<TokenId> tokens{9, 1, 2, 3, 40, 8, 1, 2, 3, 50, 7, 9, 1, 2, 3};
+        QCOMPARE(PromptLookup(tokens).propose(1).tokens, (std::vector<TokenId>{40}));
+    }
+
+    void theNewestPlaceWinsAmongEquals()
+    {
+        const std::vector<TokenId> tokens{8, 1, 2, 3, 40, 8, 1, 2, 3, 50, 8, 1, 2, 3};
+        QCOMPARE(PromptLookup(tokens).propose(1).tokens, (std::vector<TokenId>{50}));
+    }
+
+    void aRepetitionGoesOnPastItsEnd()
+    {
+        const std::vector<TokenId> tokens{1, 2, 1, 2, 1, 2, 1, 2};
+        QCOMPARE(PromptLookup(tokens).propose(5).tokens, (std::vector<TokenId>{1, 2, 1, 2, 1}));
+    }
+
+    /// Against a search through all that came before.
+    void agreesWithAPlainSearch()
+    {
+        std::mt19937 random(7);
+        std::vector<TokenId> tokens;
+        PromptLookup lookup({});
+        for (int i = 0; i < 3000; ++i) {
+            const auto id = TokenId(random() % 6);
+            tokens.push_back(id);
+            lookup.append(id);
+            const Draft draft = lookup.propose(4);
+            if (tokens.size() < 4)
+                continue;
+            bool stoodBefore = false;
+            for (std::size_t end = 3; end < tokens.size() && !stoodBefore; ++end)
+                stoodBefore = std::equal(tokens.end() - 3, tokens.end(), tokens.begin() + std::ptrdiff_t(end) - 3);
+            QCOMPARE(!draft.tokens.empty(), stoodBefore);
+            if (draft.tokens.empty())
+                continue;
+            // What is proposed did follow `matched` such tokens somewhere.
+            std::vector<TokenId> expected(tokens.end() - draft.matched, tokens.end());
+            expected.insert(expected.end(), draft.tokens.begin(), draft.tokens.end());
+            std::vector<TokenId> all = tokens;
+            all.insert(all.end(), draft.tokens.begin(), draft.tokens.end());
+            const auto found = std::search(all.begin(), all.end(), expected.begin(), expected.end());
+            QVERIFY(std::size_t(found - all.begin()) < tokens.size() - std::size_t(draft.matched));
+        }
+    }
+
+    void rowsPayWhenTheyAreCheapOrSure()
+    {
+        StepCost cost;
+        for (int i = 0; i < 50; ++i) {
+            cost.record(1, 1000);
+            cost.record(5, 1400);
+        }
+        QVERIFY(std::abs(cost.rowShare() - 0.1) < 0.01);
+        QVERIFY(rowPays({1, 1.0}, 0.12, cost));
+        QVERIFY(!rowPays({1, 1.0}, 0.08, cost));
+        QVERIFY(!rowPays({8, 8.0}, 0.4, cost)); // eight agents: a row more costs 1/17 of the step, and brings 1/20
+        for (int i = 0; i < 400; ++i) {
+            cost.record(1, 1000);
+            cost.record(5, 5000);
+        }
+        QVERIFY(!rowPays({1, 1.0}, 0.95, cost)); // a row costs as much as a step
+    }
+
+    void draftsThatFailAreGivenUpAndTriedAgainLater()
+    {
+        DraftAcceptance acceptance;
+        for (int i = 0; i < 40; ++i)
+            acceptance.record(4, 0, true);
+        QVERIFY(acceptance.chance(4) < 0.05);
+        QVERIFY(acceptance.chance(20) > 0.8); // long matches are judged by themselves
+        for (int i = 0; i < 40; ++i)
+            acceptance.recordUnused(4);
+        QVERIFY(acceptance.chance(4) > 0.1);
+        for (int i = 0; i < 10; ++i)
+            acceptance.record(4, 5, false);
+        QVERIFY(acceptance.chance(4) > 0.9);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestPromptLookup)
+#include "tst_prompt_lookup.moc"
