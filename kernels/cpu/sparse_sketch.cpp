@@ -50,7 +50,42 @@ void scorePlain(int rank, const std::uint8_t* blocks, std::int64_t numBlocks, co
     }
 }
 
+constexpr int lanes = 16;
+constexpr int maxDim = 512;
+
+[[gnu::always_inline]] inline void projectGeneric(int rank, int dim, const float* basis, const float* mean,
+                                                  const float* x, float* out)
+{
+    alignas(64) float centred[maxDim];
+    for (int i = 0; i < dim; ++i)
+        centred[i] = mean ? x[i] - mean[i] : x[i];
+    for (int r = 0; r < rank; ++r) {
+        const float* row = basis + std::int64_t(r) * dim;
+        float sums[lanes] = {};
+        for (int i = 0; i < dim; i += lanes) {
+            for (int l = 0; l < lanes; ++l)
+                sums[l] += row[i + l] * centred[i + l];
+        }
+        float sum = 0.0f;
+        for (const float part : sums)
+            sum += part;
+        out[r] = sum;
+    }
+}
+
 #if defined(__x86_64__)
+
+__attribute__((target("avx2,fma,f16c"), optimize("O3"))) void
+projectAvx2(int rank, int dim, const float* basis, const float* mean, const float* x, float* out)
+{
+    projectGeneric(rank, dim, basis, mean, x, out);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"), optimize("O3"))) void
+projectAvx512(int rank, int dim, const float* basis, const float* mean, const float* x, float* out)
+{
+    projectGeneric(rank, dim, basis, mean, x, out);
+}
 
 template <int Q>
 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c"))) void
@@ -122,6 +157,17 @@ __attribute__((target("avx2,fma,f16c"))) void scoreAvx2(int rank, const std::uin
 #endif
 
 } // namespace
+
+void project(Path path, int rank, int dim, const float* basis, const float* mean, const float* x, float* out)
+{
+    switch (path) {
+#if defined(__x86_64__)
+    case Path::Avx512: return projectAvx512(rank, dim, basis, mean, x, out);
+    case Path::Avx2: return projectAvx2(rank, dim, basis, mean, x, out);
+#endif
+    default: return projectGeneric(rank, dim, basis, mean, x, out);
+    }
+}
 
 void writeSketch(int rank, const float* coordinates, std::uint8_t* block, int lane)
 {

@@ -20,6 +20,10 @@ inline constexpr int maxSketchRank = 256;
 /// `rank`: a multiple of 8.
 constexpr std::size_t sketchBlockBytes(int rank) { return std::size_t(rank) * 8 + 32; }
 
+/// out[r] = sum_i basis[r][i] * (x[i] - mean[i]), with 16 partial sums. `mean` may be null.
+/// Shapes   basis: (rank, dim), dim a multiple of 16; x, mean: (dim); out: (rank)
+void project(Path path, int rank, int dim, const float* basis, const float* mean, const float* x, float* out);
+
 /// Writes one token's coordinates (rank) into its lane of a block; the other lanes stay.
 void writeSketch(int rank, const float* coordinates, std::uint8_t* block, int lane);
 

@@ -1,0 +1,66 @@
+#pragma once
+
+/// The frozen basis in which keys are sketched: for each attention layer and KV head the mean of the post-RoPE keys
+/// and the eigenvectors of their covariance with the largest eigenvalues. It does not depend on the document, so
+/// shared contexts keep their sketches.
+///
+/// File     safetensors, F32: "layers.N.basis" (numKvHeads, rank, headDim) and "layers.N.mean" (numKvHeads, headDim)
+///          for attention layers N = 0, 1, ... in order; metadata "model_hash" (16 hex digits), "rank", "tokens".
+
+#include "engine/result.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <vector>
+
+namespace octavo::engine {
+
+struct SketchBasis {
+    int numLayers = 0, numKvHeads = 0, headDim = 0, rank = 0;
+    std::uint64_t modelHash = 0;
+    std::int64_t fittedTokens = 0;
+    std::vector<float> vectors; ///< (numLayers, numKvHeads, rank, headDim), orthonormal rows
+    std::vector<float> means;   ///< (numLayers, numKvHeads, headDim)
+
+    const float* basis(int layer, int kvHead) const;
+    const float* mean(int layer, int kvHead) const;
+
+    /// Fails with FileUnreadable or FormatInvalid, naming file, found and expected. Every size is checked against the
+    /// file before anything is allocated.
+    static Result<SketchBasis> load(const std::filesystem::path& file);
+
+    /// Written beside the target and renamed over it. Fails with FileUnwritable.
+    Result<void> save(const std::filesystem::path& file) const;
+
+    /// Fails with FormatInvalid, saying what to do, where this is not the basis of the given model.
+    Result<void> checkFits(std::uint64_t hash, int layers, int kvHeads, int dim) const;
+};
+
+/// Sums of keys from which a basis is fitted.
+///
+/// Memory   8 * headDim^2 bytes per layer and KV head.
+/// Thread   add() of different (layer, kvHead) may run on several threads.
+class KeyStatistics
+{
+public:
+    KeyStatistics(int numLayers, int numKvHeads, int headDim);
+
+    /// One post-RoPE key (headDim).
+    void add(int layer, int kvHead, const float* key);
+    std::int64_t tokens() const { return m_counts.empty() ? 0 : m_counts.front(); }
+
+    /// The `rank` leading eigenvectors of each covariance. Fails with InvalidArgument below 4 * rank keys.
+    Result<SketchBasis> fit(int rank, std::uint64_t modelHash) const;
+
+    /// Share of the keys' variance that the leading `rank` vectors of `basis` hold, by (layer, kvHead).
+    std::vector<double> explained(const SketchBasis& basis) const;
+
+private:
+    int m_numLayers, m_numKvHeads, m_headDim;
+    std::vector<std::int64_t> m_counts; // (layers * heads)
+    std::vector<double> m_sums;         // (layers * heads, headDim)
+    std::vector<double> m_products;     // (layers * heads, headDim, headDim), upper triangle
+};
+
+} // namespace octavo::engine

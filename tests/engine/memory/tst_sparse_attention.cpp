@@ -1,0 +1,377 @@
+#include "engine/memory/sparse_attention.h"
+
+#include <QTest>
+
+#include <cmath>
+#include <atomic>
+#include <random>
+#include <thread>
+
+using namespace octavo::engine;
+namespace cpu = octavo::kernels::cpu;
+
+namespace {
+
+constexpr int layers = 2, kvHeads = 2, heads = 4, dim = 64;
+
+// Keys with structure, so that few directions matter.
+std::vector<float> randomRows(std::int64_t tokens, unsigned seed)
+{
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal;
+    std::vector<float> rows(std::size_t(tokens * kvHeads * dim));
+    for (std::size_t i = 0; i < rows.size(); ++i)
+        rows[i] = normal(generator) * (i % dim < 16 ? 3.0f : 0.5f) + 0.5f;
+    return rows;
+}
+
+SketchBasis sampleBasis()
+{
+    KeyStatistics statistics(layers, kvHeads, dim);
+    const auto keys = randomRows(400, 77);
+    for (std::size_t i = 0; i < 400; ++i) {
+        for (int layer = 0; layer < layers; ++layer) {
+            for (int head = 0; head < kvHeads; ++head)
+                statistics.add(layer, head, &keys[(i * kvHeads + std::size_t(head)) * dim]);
+        }
+    }
+    return *statistics.fit(32, 1);
+}
+
+ParallelFor threaded(int threads)
+{
+    return [threads](std::int64_t count, const std::function<void(std::int64_t)>& body) {
+        std::atomic<std::int64_t> next = 0;
+        std::vector<std::jthread> workers;
+        for (int i = 0; i < threads; ++i) {
+            workers.emplace_back([&] {
+                for (std::int64_t task = next++; task < count; task = next++)
+                    body(task);
+            });
+        }
+    };
+}
+
+SparseAttention attentionWith(const SparseSettings& settings, const ParallelFor& parallel = serialFor(),
+                              cpu::Path path = cpu::bestPath())
+{
+    return *SparseAttention::create(sampleBasis(), heads, settings, path, parallel);
+}
+
+void fill(SparseAttention& attention, SparseSequence& sequence, std::int64_t begin, std::int64_t count, unsigned seed)
+{
+    QVERIFY(attention.prepareAppend(sequence, begin, count));
+    for (int layer = 0; layer < layers; ++layer) {
+        const auto keys = randomRows(count, seed + unsigned(layer)), values = randomRows(count, seed + 10 + unsigned(layer));
+        attention.append(sequence, layer, begin, count, keys.data(), kvHeads * dim, values.data(), kvHeads * dim);
+    }
+}
+
+std::vector<float> query(unsigned seed)
+{
+    std::mt19937 generator(seed);
+    std::normal_distribution<float> normal(0.0f, 2.0f);
+    std::vector<float> q(heads * dim);
+    for (float& x : q)
+        x = normal(generator);
+    return q;
+}
+
+// Attention in double over the tier's own rows `tokens`, as context / sum.
+std::vector<double> exactly(const SparseSequence& sequence, int layer, const std::vector<float>& q, int head,
+                            const std::vector<std::int32_t>& tokens)
+{
+    std::vector<double> context(dim);
+    double sum = 0;
+    std::vector<float> key(dim), value(dim);
+    for (const std::int32_t token : tokens) {
+        cpu::dequantizeInt4({dim}, sequence.tier().row(layer, token, head / 2), key.data(), value.data());
+        double score = 0;
+        for (std::size_t i = 0; i < dim; ++i)
+            score += double(key[i]) * double(q[std::size_t(head) * dim + i]);
+        const double weight = std::exp(score / 8.0);
+        sum += weight;
+        for (std::size_t i = 0; i < dim; ++i)
+            context[i] += weight * double(value[i]);
+    }
+    for (double& x : context)
+        x /= sum;
+    return context;
+}
+
+std::vector<std::int32_t> range(std::int64_t begin, std::int64_t end)
+{
+    std::vector<std::int32_t> tokens;
+    for (std::int64_t i = begin; i < end; ++i)
+        tokens.push_back(std::int32_t(i));
+    return tokens;
+}
+
+} // namespace
+
+class TestSparseAttention : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void withEnoughPicksItIsDenseAttention_data();
+    void withEnoughPicksItIsDenseAttention();
+    void attendsExactlyToWhatItPicked();
+    void sharedAndPerHeadListsDiffer();
+    void theSketchFindsThePlantedToken();
+    void threadsBatchAndBufferChangeNothing();
+    void allPathsPickAlike();
+    void forksShareRowsUntilOneWrites();
+    void rewrittenRowsAreReadAnew();
+    void tailEstimateFollowsTheNumberOfPicks();
+    void adaptiveBudgetGrowsOnlyWhereAsked();
+    void memoryIsWithinThreePercentOfTheFormula();
+};
+
+void TestSparseAttention::withEnoughPicksItIsDenseAttention_data()
+{
+    QTest::addColumn<bool>("perHead");
+    QTest::addColumn<qint64>("hotBytes");
+    for (const bool perHead : {false, true}) {
+        for (const qint64 bytes : {2000, 10'000'000})
+            QTest::addRow("perHead=%d buffer=%lld", perHead, bytes) << perHead << bytes;
+    }
+}
+
+void TestSparseAttention::withEnoughPicksItIsDenseAttention()
+{
+    QFETCH(bool, perHead);
+    QFETCH(qint64, hotBytes);
+    SparseAttention attention = attentionWith({.topK = 3000, .perHead = perHead, .hotBufferBytes = hotBytes});
+    auto sequence = *attention.createSequence(3000);
+    fill(attention, *sequence, 0, 3000, 1);
+    const auto q = query(4);
+    attention.beginStep();
+    for (int layer = 0; layer < layers; ++layer) {
+        const auto& part = attention.attend(*sequence, layer, 64, 2960, q.data());
+        for (int head = 0; head < heads; ++head) {
+            const auto wanted = exactly(*sequence, layer, q, head, range(64, 2960));
+            for (int i = 0; i < dim; ++i) {
+                const double got = double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]);
+                // Float32 sums of 2,896 weighted values of size 10.
+                QVERIFY(std::abs(got - wanted[std::size_t(i)]) < 5e-5);
+            }
+            QCOMPARE(part.tailLog[std::size_t(head)], -std::numeric_limits<float>::infinity());
+        }
+    }
+    attention.destroySequence(std::move(sequence));
+    QCOMPARE(attention.hot().rowsInUse(), std::int64_t(0));
+}
+
+void TestSparseAttention::attendsExactlyToWhatItPicked()
+{
+    SparseAttention attention = attentionWith({.topK = 700});
+    auto sequence = *attention.createSequence(9000);
+    fill(attention, *sequence, 0, 9000, 1);
+    const auto q = query(9);
+    attention.beginStep();
+    const auto& part = attention.attend(*sequence, 1, 512, 8192, q.data());
+    for (int head = 0; head < heads; ++head) {
+        const auto& picks = sequence->picks(1, head / 2);
+        QCOMPARE(picks.size(), std::size_t(700));
+        QVERIFY(std::is_sorted(picks.begin(), picks.end()));
+        QVERIFY(picks.front() >= 512 && picks.back() < 8192);
+        const auto wanted = exactly(*sequence, 1, q, head, picks);
+        for (int i = 0; i < dim; ++i)
+            QVERIFY(std::abs(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)]) < 5e-5);
+    }
+}
+
+void TestSparseAttention::sharedAndPerHeadListsDiffer()
+{
+    const auto q = query(2);
+    std::vector<std::int32_t> shared;
+    for (const bool perHead : {false, true}) {
+        SparseAttention attention = attentionWith({.topK = 100, .perHead = perHead});
+        auto sequence = *attention.createSequence(4096);
+        fill(attention, *sequence, 0, 4096, 1);
+        attention.beginStep();
+        attention.attend(*sequence, 0, 0, 4096, q.data());
+        if (perHead) {
+            QVERIFY(sequence->picks(0, 0) != sequence->picks(0, 1));
+            QVERIFY(sequence->picks(0, 0) != shared);
+        } else {
+            shared = sequence->picks(0, 0);
+        }
+        QCOMPARE(attention.hot().total().bytesRead, std::int64_t(100 * 2 * 68));
+    }
+}
+
+void TestSparseAttention::theSketchFindsThePlantedToken()
+{
+    SparseAttention attention = attentionWith({.topK = 16});
+    auto sequence = *attention.createSequence(8192);
+    fill(attention, *sequence, 0, 8192, 1);
+    const auto q = query(3);
+    // A key along the query, in directions the basis holds.
+    std::vector<float> key(kvHeads * dim), value(kvHeads * dim, 1.0f);
+    for (int head = 0; head < kvHeads; ++head) {
+        for (int i = 0; i < 16; ++i)
+            key[std::size_t(head * dim + i)] = 4.0f * q[std::size_t(2 * head * dim + i)];
+    }
+    QVERIFY(attention.prepareAppend(*sequence, 4321, 1));
+    attention.append(*sequence, 0, 4321, 1, key.data(), kvHeads * dim, value.data(), kvHeads * dim);
+    attention.beginStep();
+    attention.attend(*sequence, 0, 512, 8192, q.data());
+    for (int list = 0; list < kvHeads; ++list) {
+        const auto& picks = sequence->picks(0, list);
+        QVERIFY(std::find(picks.begin(), picks.end(), 4321) != picks.end());
+    }
+}
+
+void TestSparseAttention::threadsBatchAndBufferChangeNothing()
+{
+    // One sequence alone, on one thread, with room for all; then among others, on four threads, with hardly any room.
+    const auto run = [](const ParallelFor& parallel, std::int64_t hotBytes, int others) {
+        SparseAttention attention = attentionWith({.topK = 300, .hotBufferBytes = hotBytes}, parallel);
+        std::vector<std::unique_ptr<SparseSequence>> sequences;
+        for (int i = 0; i <= others; ++i) {
+            sequences.push_back(*attention.createSequence(6000));
+            fill(attention, *sequences.back(), 0, 6000, i == others ? 1 : 100 + unsigned(i));
+        }
+        std::vector<float> seen;
+        for (unsigned step = 0; step < 6; ++step) {
+            attention.beginStep();
+            for (auto& sequence : sequences) {
+                const auto& part = attention.attend(*sequence, 0, 512, 5888, query(step).data());
+                if (sequence == sequences.back()) {
+                    seen.insert(seen.end(), part.context.begin(), part.context.end());
+                    seen.insert(seen.end(), part.sum.begin(), part.sum.end());
+                    for (const std::int32_t token : sequence->picks(0, 1))
+                        seen.push_back(float(token));
+                }
+            }
+        }
+        return seen;
+    };
+    const auto alone = run(serialFor(), 10'000'000, 0);
+    QVERIFY(run(threaded(2), 10'000'000, 0) == alone);
+    QVERIFY(run(threaded(4), 50'000, 7) == alone);
+}
+
+void TestSparseAttention::allPathsPickAlike()
+{
+    const auto run = [](cpu::Path path) {
+        SparseAttention attention = attentionWith({.topK = 300}, serialFor(), path);
+        auto sequence = *attention.createSequence(6000);
+        fill(attention, *sequence, 0, 6000, 1);
+        attention.beginStep();
+        const auto part = attention.attend(*sequence, 1, 512, 5888, query(1).data());
+        return std::pair(part.context, sequence->picks(1, 0));
+    };
+    const auto plain = run(cpu::Path::Plain);
+    for (const auto path : {cpu::Path::Avx2, cpu::Path::Avx512}) {
+        if (cpu::isSupported(path))
+            QVERIFY(run(path) == plain);
+    }
+}
+
+void TestSparseAttention::forksShareRowsUntilOneWrites()
+{
+    SparseAttention attention = attentionWith({.topK = 100});
+    auto source = *attention.createSequence(20000);
+    fill(attention, *source, 0, 15000, 1);
+    auto fork = *attention.forkSequence(*source, 14000, 20000);
+    QCOMPARE(fork->tier().row(0, 5000, 0), source->tier().row(0, 5000, 0));
+    const std::vector<std::uint8_t> before(source->tier().row(0, 14000, 0), source->tier().row(0, 14000, 0) + 68);
+    fill(attention, *fork, 14000, 100, 50);
+    QVERIFY(fork->tier().row(0, 14000, 0) != source->tier().row(0, 14000, 0));
+    QVERIFY(std::equal(before.begin(), before.end(), source->tier().row(0, 14000, 0)));
+    QVERIFY(std::equal(source->tier().row(1, 13999, 1), source->tier().row(1, 13999, 1) + 68, fork->tier().row(1, 13999, 1)));
+    QCOMPARE(fork->tier().row(0, 5000, 0), source->tier().row(0, 5000, 0));
+    // What is left alone is written in place.
+    const std::uint8_t* own = source->tier().row(0, 14500, 0);
+    attention.destroySequence(std::move(fork));
+    fill(attention, *source, 15000, 10, 3);
+    QCOMPARE(source->tier().row(0, 14500, 0), own);
+}
+
+void TestSparseAttention::rewrittenRowsAreReadAnew()
+{
+    SparseAttention attention = attentionWith({.topK = 4096});
+    auto sequence = *attention.createSequence(4096);
+    fill(attention, *sequence, 0, 4096, 1);
+    attention.beginStep();
+    const auto q = query(8);
+    attention.attend(*sequence, 0, 0, 4096, q.data());
+    fill(attention, *sequence, 2000, 2096, 60);
+    attention.beginStep();
+    const auto& part = attention.attend(*sequence, 0, 0, 4096, q.data());
+    const auto wanted = exactly(*sequence, 0, q, 0, range(0, 4096));
+    for (int i = 0; i < dim; ++i)
+        QVERIFY(std::abs(double(part.context[std::size_t(i)]) / double(part.sum[0]) - wanted[std::size_t(i)]) < 5e-5);
+}
+
+void TestSparseAttention::tailEstimateFollowsTheNumberOfPicks()
+{
+    const auto q = query(6);
+    double before = 1.0;
+    for (const int topK : {50, 400, 3000, 6000}) {
+        SparseAttention attention = attentionWith({.topK = topK});
+        auto sequence = *attention.createSequence(6000);
+        fill(attention, *sequence, 0, 6000, 1);
+        attention.beginStep();
+        QVERIFY(sequence->tail(0) < 0.0);
+        const auto& part = attention.attend(*sequence, 0, 0, 5984, q.data());
+        std::vector<float> total;
+        for (std::size_t head = 0; head < heads; ++head)
+            total.push_back(part.maximum[head] + std::log(part.sum[head]));
+        attention.noteTail(*sequence, 0, total);
+        double exact = 0;
+        for (int head = 0; head < heads; ++head) {
+            const auto logSumOf = [&](const std::vector<std::int32_t>& tokens) {
+                std::vector<float> key(dim), value(dim);
+                double sum = 0;
+                for (const std::int32_t token : tokens) {
+                    cpu::dequantizeInt4({dim}, sequence->tier().row(0, token, head / 2), key.data(), value.data());
+                    double score = 0;
+                    for (std::size_t i = 0; i < dim; ++i)
+                        score += double(key[i]) * double(q[std::size_t(head) * dim + i]) / 8.0;
+                    sum += std::exp(score);
+                }
+                return sum;
+            };
+            exact += (1.0 - logSumOf(sequence->picks(0, head / 2)) / logSumOf(range(0, 5984))) / heads;
+        }
+        QVERIFY(sequence->tail(0) <= before);
+        // A sketch of 32 of 64 directions knows the left-out share within some hundredths.
+        QVERIFY2(std::abs(sequence->tail(0) - exact) < 0.08, qPrintable(QString::number(sequence->tail(0) - exact)));
+        before = sequence->tail(0);
+    }
+    QVERIFY(before < 1e-6);
+}
+
+void TestSparseAttention::adaptiveBudgetGrowsOnlyWhereAsked()
+{
+    for (const bool adaptive : {false, true}) {
+        SparseAttention attention = attentionWith({.topK = 100, .adaptive = adaptive, .adaptiveTail = 1e-6});
+        auto sequence = *attention.createSequence(6000);
+        fill(attention, *sequence, 0, 6000, 1);
+        std::size_t picked = 0;
+        for (int step = 0; step < 4; ++step) {
+            attention.beginStep();
+            const auto& part = attention.attend(*sequence, 0, 0, 5984, query(1).data());
+            picked = sequence->picks(0, 0).size();
+            attention.noteTail(*sequence, 0, part.maximum);
+        }
+        QCOMPARE(picked, std::size_t(adaptive ? 400 : 100));
+    }
+}
+
+void TestSparseAttention::memoryIsWithinThreePercentOfTheFormula()
+{
+    // 250,000 tokens of the demo model (2 layers of 2 heads) and of the 27B shape (16 of 4).
+    for (const TierShape shape : {TierShape{2, 2, 256, 64}, TierShape{16, 4, 256, 64}}) {
+        const double formula = 250000.0 * shape.numLayers * shape.numKvHeads * (272 + 34);
+        QVERIFY(double(shape.bytes(250000)) >= formula);
+        QVERIFY2(double(shape.bytes(250000)) <= 1.03 * formula, qPrintable(QString::number(double(shape.bytes(250000)) / formula)));
+    }
+}
+
+QTEST_GUILESS_MAIN(TestSparseAttention)
+#include "tst_sparse_attention.moc"
