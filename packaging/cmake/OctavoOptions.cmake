@@ -11,9 +11,7 @@ set(CMAKE_RUNTIME_OUTPUT_DIRECTORY ${PROJECT_BINARY_DIR}/bin)
 add_library(octavo_options INTERFACE)
 target_include_directories(octavo_options INTERFACE ${PROJECT_SOURCE_DIR})
 target_compile_options(octavo_options INTERFACE
-    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow=local;-Wno-missing-field-initializers;-fno-math-errno;-ffp-contract=off>
-    # nvcc: CMake 3.25 knows no C++20 for CUDA, so the level is given by hand.
-    $<$<COMPILE_LANGUAGE:CUDA>:-std=c++20>)
+    $<$<COMPILE_LANGUAGE:CXX>:-Wall;-Wextra;-Wpedantic;-Wshadow=local;-Wno-missing-field-initializers;-fno-math-errno;-ffp-contract=off>)
 target_compile_definitions(octavo_options INTERFACE
     QT_NO_CAST_TO_ASCII QT_NO_URL_CAST_FROM_STRING QT_NO_NARROWING_CONVERSIONS_IN_CONNECT QT_USE_QSTRINGBUILDER)
 if(OCTAVO_WERROR)

@@ -1,0 +1,82 @@
+#pragma once
+
+/// mbarriers and bulk copies of sm_90. Bodies vanish on older targets, whose kernels never call them.
+
+#include <cstdint>
+
+namespace octavo::kernels::cuda
+{
+
+__device__ __forceinline__ void barrierInit(unsigned barrier, int arrivals)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.init.shared::cta.b64 [%0], %1;\n" ::"r"(barrier), "r"(arrivals) : "memory");
+#endif
+}
+
+/// Makes initialised barriers visible to the copy engine.
+__device__ __forceinline__ void barrierInitFence()
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("fence.mbarrier_init.release.cluster;\n" ::: "memory");
+#endif
+}
+
+__device__ __forceinline__ void barrierArrive(unsigned barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.shared::cta.b64 _, [%0];\n" ::"r"(barrier) : "memory");
+#endif
+}
+
+/// One arrival, and `bytes` more that copies have to deliver before the phase ends.
+__device__ __forceinline__ void barrierArriveExpect(unsigned barrier, unsigned bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("mbarrier.arrive.expect_tx.shared::cta.b64 _, [%0], %1;\n" ::"r"(barrier), "r"(bytes) : "memory");
+#endif
+}
+
+/// Waits for the end of the phase with this parity.
+__device__ __forceinline__ void barrierWait(unsigned barrier, unsigned parity)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("{\n"
+                 ".reg .pred done;\n"
+                 "waiting:\n"
+                 "mbarrier.try_wait.parity.shared::cta.b64 done, [%0], %1;\n"
+                 "@done bra finished;\n"
+                 "bra waiting;\n"
+                 "finished:\n"
+                 "}\n" ::"r"(barrier),
+                 "r"(parity)
+                 : "memory");
+#endif
+}
+
+/// `bytes` (a multiple of 16) from global to shared memory; the barrier counts them when they have arrived.
+__device__ __forceinline__ void bulkCopy(unsigned target, const void* source, unsigned bytes, unsigned barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile(
+        "cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes [%0], [%1], %2, [%3];\n" ::"r"(target),
+        "l"(source), "r"(bytes), "r"(barrier)
+        : "memory");
+#endif
+}
+
+/// One arrival of the calling thread as soon as all its copyAsync16() so far have landed; counts as an expected one.
+__device__ __forceinline__ void barrierArriveOnCopies(unsigned barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");
+#endif
+}
+
+/// A barrier among `threads` threads of the block that name the same `id` (1..15).
+__device__ __forceinline__ void namedBarrier(int id, int threads)
+{
+    asm volatile("bar.sync %0, %1;\n" ::"r"(id), "r"(threads) : "memory");
+}
+
+} // namespace octavo::kernels::cuda

@@ -1,0 +1,357 @@
+#include "kernels/cuda/w4_gemm.h"
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/w4_gemm_internal.h"
+
+#include <algorithm>
+
+namespace octavo::kernels::cuda
+{
+namespace
+{
+
+constexpr int threadsPerBlock = 512; // 4 warps over the outputs x 4 over the inputs
+constexpr int stageGroups = 2;
+constexpr int stageInputs = stageGroups * w4GroupSize;
+constexpr int stageWeightBytes = stageGroups * w4UnitBytes;
+constexpr int sumStride = w4TileRows + 4; // keeps a fragment's stores on different banks
+
+/// Block b works on units [unitBegin(b), unitBegin(b + 1)) of tiles * groups.
+__device__ __forceinline__ int unitBegin(int block, int units, int blocks)
+{
+    return static_cast<int>(int64_t(block) * units / blocks);
+}
+
+__device__ __forceinline__ int blockOfUnit(int unit, int units, int blocks)
+{
+    return static_cast<int>((int64_t(unit + 1) * blocks - 1) / units);
+}
+
+/// A unit by number and by its group within the tile.
+struct Cursor {
+    int unit;
+    int group;
+
+    /// Groups of the stage that starts here: it never crosses a tile nor the block's end.
+    __device__ __forceinline__ int length(int groups, int end) const
+    {
+        return min(stageGroups, min(groups - group, end - unit));
+    }
+    __device__ __forceinline__ void advance(int by, int groups)
+    {
+        unit += by;
+        group += by;
+        if (group == groups)
+            group = 0;
+    }
+};
+
+template <int RowTiles, int Passes, int Stages>
+__global__ void __launch_bounds__(threadsPerBlock, 1) w4GemmKernel(const W4GemmArgs args)
+{
+    constexpr int maxRows = RowTiles * 8 * Passes;
+    constexpr int stageBytes = stageWeightBytes + maxRows * stageInputs * 2;
+    extern __shared__ __align__(128) uint8_t shared[];
+
+    const int tid = threadIdx.x;
+    const int lane = tid % 32;
+    const int warp = tid / 32;
+    const int warpN = warp % 4;
+    const int warpK = warp / 4;
+    const int laneRow = lane / 4;
+    const int laneCol = lane % 4;
+
+    const int units = args.tiles * args.groups;
+    const int begin = unitBegin(blockIdx.x, units, gridDim.x);
+    const int end = unitBegin(blockIdx.x + 1, units, gridDim.x);
+
+    const auto loadWeights = [&](int unit, int length, int slot) {
+        const uint8_t* source = args.units + int64_t(unit) * w4UnitBytes;
+        const unsigned target = sharedAddress(shared) + slot * stageBytes;
+        for (int chunk = tid; chunk < length * (w4UnitBytes / 16); chunk += threadsPerBlock)
+            copyAsync16(target + chunk * 16, source + chunk * 16);
+    };
+    const auto loadInputs = [&](int group, int length, int slot) {
+        const unsigned target = sharedAddress(shared) + slot * stageBytes + stageWeightBytes;
+        const int column = tid % 32; // 16 bytes each
+        const int input = group * w4GroupSize + column * 8;
+        const bool columnValid = input < args.inFeatures && column < length * 16;
+#pragma unroll
+        for (int first = 0; first < maxRows; first += threadsPerBlock / 32) {
+            const int row = first + tid / 32;
+            if (maxRows >= threadsPerBlock / 32 || row < maxRows) {
+                const bool valid = columnValid && row < args.rows;
+                const __nv_bfloat16* source = valid ? args.x + row * args.xStride + input : args.x;
+                copyAsync16(target + row * (stageInputs * 2) + ((column ^ (row & 7)) * 16), source, valid);
+            }
+        }
+    };
+
+    allowDependentLaunch();
+    // The weights do not depend on the kernel before; the inputs do.
+    const Cursor start{begin, begin % args.groups};
+    Cursor ahead = start;
+#pragma unroll
+    for (int slot = 0; slot < Stages - 1; ++slot) {
+        if (ahead.unit < end) {
+            const int length = ahead.length(args.groups, end);
+            loadWeights(ahead.unit, length, slot);
+            ahead.advance(length, args.groups);
+        }
+    }
+    waitForPreviousKernel();
+    ahead = start;
+#pragma unroll
+    for (int slot = 0; slot < Stages - 1; ++slot) {
+        if (ahead.unit < end) {
+            const int length = ahead.length(args.groups, end);
+            loadInputs(ahead.group, length, slot);
+            ahead.advance(length, args.groups);
+        }
+        copyAsyncCommit();
+    }
+
+    float sums[Passes][2][RowTiles][4] = {};
+    int segmentBegin = begin;
+    int slot = 0;
+    for (Cursor at = start; at.unit < end;) {
+        const int length = at.length(args.groups, end);
+        copyAsyncWait<Stages - 2>();
+        __syncthreads(); // this stage has arrived for all, and all have left the stage before
+
+        if (ahead.unit < end) {
+            const int aheadLength = ahead.length(args.groups, end);
+            const int aheadSlot = slot == 0 ? Stages - 1 : slot - 1;
+            loadWeights(ahead.unit, aheadLength, aheadSlot);
+            loadInputs(ahead.group, aheadLength, aheadSlot);
+            ahead.advance(aheadLength, args.groups);
+        }
+        copyAsyncCommit();
+
+        uint8_t* stage = shared + slot * stageBytes;
+        const int group = warpK / 2;
+        if (group < length) {
+            const uint8_t* unitBytes = stage + group * w4UnitBytes;
+            const uint8_t* codes = unitBytes + (warpK % 2) * 4096 + warpN * 1024 + lane * 16;
+            const uint4 words0 = *reinterpret_cast<const uint4*>(codes);
+            const uint4 words1 = *reinterpret_cast<const uint4*>(codes + 512);
+            const uint2 scaleBits = *reinterpret_cast<const uint2*>(unitBytes + 8192 + warpN * 64 + laneRow * 8);
+            const float2 scales0 = __half22float2(*reinterpret_cast<const __half2*>(&scaleBits.x));
+            const float2 scales1 = __half22float2(*reinterpret_cast<const __half2*>(&scaleBits.y));
+            const uint32_t words[2][4] = {{words0.x, words0.y, words0.z, words0.w},
+                                          {words1.x, words1.y, words1.z, words1.w}};
+            const unsigned inputs = sharedAddress(stage + stageWeightBytes);
+#pragma unroll
+            for (int pass = 0; pass < Passes; ++pass) {
+                float group4[2][RowTiles][4] = {};
+#pragma unroll
+                for (int half = 0; half < 2; ++half) { // 32 inputs
+                    uint32_t a[2][2][4];
+#pragma unroll
+                    for (int step = 0; step < 2; ++step) {
+                        int4WordToFragment(words[0][half * 2 + step], a[0][step]);
+                        int4WordToFragment(words[1][half * 2 + step], a[1][step]);
+                    }
+#pragma unroll
+                    for (int tile = 0; tile < RowTiles; ++tile) {
+                        const int row = (pass * RowTiles + tile) * 8 + (lane & 7);
+                        const int column = warpK * 8 + half * 4 + lane / 8;
+                        uint32_t b[4];
+                        loadMatrix4(b, inputs + row * (stageInputs * 2) + ((column ^ (lane & 7)) * 16));
+                        mmaBf16(group4[0][tile], a[0][0], b[0], b[1]);
+                        mmaBf16(group4[1][tile], a[1][0], b[0], b[1]);
+                        mmaBf16(group4[0][tile], a[0][1], b[2], b[3]);
+                        mmaBf16(group4[1][tile], a[1][1], b[2], b[3]);
+                    }
+                }
+#pragma unroll
+                for (int tile = 0; tile < RowTiles; ++tile) {
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        sums[pass][0][tile][i] += group4[0][tile][i] * (i < 2 ? scales0.x : scales0.y);
+                        sums[pass][1][tile][i] += group4[1][tile][i] * (i < 2 ? scales1.x : scales1.y);
+                    }
+                }
+            }
+        }
+
+        const int tileBegin = at.unit - at.group;
+        const int tileEnd = tileBegin + args.groups;
+        at.advance(length, args.groups);
+        if (at.unit == tileEnd || at.unit == end) {
+            const int tile = tileBegin / args.groups;
+            // The stage just read becomes the place where the four input slices meet, in fixed order.
+            float* sum = reinterpret_cast<float*>(stage);
+            __syncthreads();
+            for (int turn = 0; turn < 4; ++turn) {
+                if (warpK == turn) {
+#pragma unroll
+                    for (int pass = 0; pass < Passes; ++pass)
+#pragma unroll
+                        for (int half = 0; half < 2; ++half)
+#pragma unroll
+                            for (int t = 0; t < RowTiles; ++t)
+#pragma unroll
+                                for (int i = 0; i < 4; ++i) {
+                                    const int row = (pass * RowTiles + t) * 8 + laneCol * 2 + (i & 1);
+                                    const int output = warpN * 32 + half * 16 + laneRow + (i < 2 ? 0 : 8);
+                                    float* target = sum + row * sumStride + output;
+                                    const float value = sums[pass][half][t][i];
+                                    *target = turn == 0 ? value : *target + value;
+                                    sums[pass][half][t][i] = 0.0f;
+                                }
+                }
+                __syncthreads();
+            }
+            const int firstOutput = tile * w4TileRows;
+            const auto store = [&](int row, int output, float value) {
+                if (firstOutput + output >= args.outFeatures)
+                    return;
+                const int64_t offset = row * args.yStride + firstOutput + output;
+                if (args.floatOutput)
+                    static_cast<float*>(args.y)[offset] = value;
+                else
+                    static_cast<__nv_bfloat16*>(args.y)[offset] = __float2bfloat16_rn(value);
+            };
+            if (segmentBegin == tileBegin && at.unit == tileEnd) {
+                for (int i = tid; i < args.rows * w4TileRows; i += threadsPerBlock)
+                    store(i / w4TileRows, i % w4TileRows, sum[(i / w4TileRows) * sumStride + i % w4TileRows]);
+            } else {
+                constexpr int64_t slotFloats = int64_t(w4TileRows) * w4MaxRows;
+                float* mine = args.partials + (int64_t(blockIdx.x) * 2 + (begin >= tileBegin ? 0 : 1)) * slotFloats;
+                for (int i = tid; i < args.rows * w4TileRows; i += threadsPerBlock)
+                    mine[i] = sum[(i / w4TileRows) * sumStride + i % w4TileRows];
+                __threadfence();
+                __syncthreads();
+                __shared__ bool last;
+                const int firstBlock = blockOfUnit(tileBegin, units, gridDim.x);
+                const int lastBlock = blockOfUnit(tileEnd - 1, units, gridDim.x);
+                if (tid == 0) {
+                    last = atomicAdd(args.arrivals + tile, 1) == lastBlock - firstBlock;
+                    if (last)
+                        args.arrivals[tile] = 0;
+                }
+                __syncthreads();
+                if (last) {
+                    __threadfence();
+                    for (int i = tid; i < args.rows * w4TileRows; i += threadsPerBlock) {
+                        float value = 0.0f;
+                        for (int block = firstBlock; block <= lastBlock; ++block) {
+                            const int part = unitBegin(block, units, gridDim.x) >= tileBegin ? 0 : 1;
+                            value += __ldcg(args.partials + (int64_t(block) * 2 + part) * slotFloats + i);
+                        }
+                        store(i / w4TileRows, i % w4TileRows, value);
+                    }
+                }
+            }
+            segmentBegin = at.unit;
+        }
+        slot = slot + 1 == Stages ? 0 : slot + 1;
+    }
+}
+
+template <int RowTiles, int Passes, int Stages>
+cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
+{
+    constexpr int sharedBytes = Stages * (stageWeightBytes + RowTiles * 8 * Passes * stageInputs * 2);
+    const auto kernel = w4GemmKernel<RowTiles, Passes, Stages>;
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
+    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threadsPerBlock, sharedBytes, stream, args));
+    return cudaGetLastError();
+}
+
+__global__ void dequantizeKernel(const uint8_t* units, int groups, int firstOut, MatrixView<__nv_bfloat16> out)
+{
+    // One warp per 16 outputs x 64 inputs, the piece that one fragment load covers.
+    const int lane = threadIdx.x % 32;
+    const int pieceK = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
+    if (pieceK * 64 >= out.cols)
+        return;
+    const int rowBase = firstOut / 16 * 16 + blockIdx.y * 16;
+    const int tile = rowBase / w4TileRows;
+    const int warpN = rowBase % w4TileRows / 32;
+    const int half = rowBase % 32 / 16;
+    const uint8_t* unit = units + (int64_t(tile) * groups + pieceK / 2) * w4UnitBytes;
+    const uint4 bits =
+        *reinterpret_cast<const uint4*>(unit + (pieceK % 2) * 4096 + warpN * 1024 + half * 512 + lane * 16);
+    const uint32_t scaleBits = *reinterpret_cast<const uint32_t*>(unit + 8192 + warpN * 64 + (lane / 4) * 8 + half * 4);
+    const float2 scales = __half22float2(*reinterpret_cast<const __half2*>(&scaleBits));
+    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+        uint32_t a[4];
+        int4WordToFragment(words[step], a);
+#pragma unroll
+        for (int i = 0; i < 4; ++i) {
+            const int row = rowBase + lane / 4 + (i % 2) * 8 - firstOut;
+            const int column = pieceK * 64 + step * 16 + (lane % 4) * 2 + (i / 2) * 8;
+            const float scale = i % 2 == 0 ? scales.x : scales.y;
+            const float2 pair = unpackBf16(a[i]);
+            if (row >= 0 && row < out.rows && column < out.cols)
+                *reinterpret_cast<uint32_t*>(out.data + row * out.stride + column) =
+                    packBf16(pair.x * scale, pair.y * scale);
+        }
+    }
+}
+
+} // namespace
+
+cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y, std::int64_t yStride,
+                         W4Output output, const W4Workspace& workspace, cudaStream_t stream)
+{
+    if (x.rows < 0 || x.rows > w4MaxRows || x.cols != weights.inFeatures || weights.inFeatures % 8 != 0 ||
+        x.stride % 8 != 0 || weights.outFeatures <= 0 || weights.inFeatures <= 0 || yStride < weights.outFeatures ||
+        workspace.blocks <= 0)
+        return cudaErrorInvalidValue;
+    if (x.rows == 0)
+        return cudaSuccess;
+
+    W4GemmArgs args{};
+    args.units = weights.units;
+    args.x = x.data;
+    args.xStride = x.stride;
+    args.y = y;
+    args.yStride = yStride;
+    args.partials = workspace.partials;
+    args.arrivals = workspace.arrivals;
+    args.rows = x.rows;
+    args.outFeatures = weights.outFeatures;
+    args.inFeatures = weights.inFeatures;
+    args.tiles = weights.tiles();
+    args.groups = weights.groups();
+    args.floatOutput = output == W4Output::Float;
+
+    if (workspace.path == W4Path::Auto && deviceHasSm90()) {
+        const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;
+        return launchW4GemmBulk(args, static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2)),
+                                stream);
+    }
+    const std::int64_t units = std::int64_t{args.tiles} * args.groups;
+    const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (units + 1) / 2));
+    if (x.rows <= 8)
+        return launch<1, 1, 4>(args, blocks, stream);
+    if (x.rows <= 16)
+        return launch<2, 1, 4>(args, blocks, stream);
+    if (x.rows <= 32)
+        return launch<4, 1, 3>(args, blocks, stream);
+    return launch<4, 2, 2>(args, blocks, stream);
+}
+
+cudaError_t launchW4Dequantize(const W4Matrix& weights, int firstOut, MatrixView<__nv_bfloat16> out,
+                               cudaStream_t stream)
+{
+    if (firstOut < 0 || firstOut + out.rows > weights.outFeatures || out.cols != weights.inFeatures ||
+        out.stride % 2 != 0 || out.cols % 2 != 0)
+        return cudaErrorInvalidValue;
+    if (out.rows == 0)
+        return cudaSuccess;
+    constexpr int warps = 8;
+    const int pieces = (out.cols + 63) / 64;
+    const int rowBlocks = (firstOut + out.rows + 15) / 16 - firstOut / 16;
+    const dim3 grid((pieces + warps - 1) / warps, rowBlocks);
+    dequantizeKernel<<<grid, warps * 32, 0, stream>>>(weights.units, weights.groups(), firstOut, out);
+    return cudaGetLastError();
+}
+
+} // namespace octavo::kernels::cuda

@@ -1,0 +1,321 @@
+#include "kernels/cuda/w4_gemm_internal.h"
+
+#include "kernels/cuda/bulk_copy.cuh"
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/w4_gemm.h"
+
+/// W4A16 on sm_90: sixteen warps consume a ring of stages at their own pace and take turns in refilling it by bulk
+/// copies; no barrier holds the block together. A stage is 256 outputs x 128 inputs: two units and the same inputs of
+/// every row.
+
+namespace octavo::kernels::cuda
+{
+namespace
+{
+
+constexpr int warps = 16; // 8 over the outputs (32 each) x 2 over the inputs (64 each)
+constexpr int threads = warps * 32;
+constexpr int refillLag = 2; // a stage is refilled two stages after its use, so that warps may drift apart
+constexpr int tileOutputs = 256;
+constexpr int inputRowBytes = w4GroupSize * 2 + 16; // padded: eight rows fall on different banks
+
+template <int RowTiles, int Passes, int Stages>
+struct Layout {
+    static constexpr int maxRows = RowTiles * 8 * Passes;
+    static constexpr int inputBytes = (maxRows * inputRowBytes + 127) / 128 * 128;
+    static constexpr int stageBytes = 2 * w4UnitBytes + inputBytes;
+    static constexpr int exchangeFloats = 2 * RowTiles * 4 * Passes * 32; // per warp pair
+    static constexpr int exchangeOffset = Stages * stageBytes;
+    static constexpr int barrierOffset = exchangeOffset + 8 * exchangeFloats * 4;
+    static constexpr int bytes = barrierOffset + 2 * Stages * 8;
+};
+
+__device__ __forceinline__ int firstUnit(int block, int units, int blocks)
+{
+    return static_cast<int>(int64_t(block) * units / blocks);
+}
+
+__device__ __forceinline__ int blockOf(int unit, int units, int blocks)
+{
+    return static_cast<int>((int64_t(unit + 1) * blocks - 1) / units);
+}
+
+template <int RowTiles, int Passes, int Stages, int MinBlocks>
+__global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4GemmArgs args)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    using L = Layout<RowTiles, Passes, Stages>;
+    extern __shared__ __align__(128) uint8_t shared[];
+    const unsigned base = sharedAddress(shared);
+    const auto fullBarrier = [&](int slot) { return base + L::barrierOffset + slot * 8; };
+    const auto emptyBarrier = [&](int slot) { return base + L::barrierOffset + (Stages + slot) * 8; };
+
+    const int lane = threadIdx.x % 32;
+    const int warp = threadIdx.x / 32;
+    const int wideTiles = (args.tiles + 1) / 2;
+    const int units = wideTiles * args.groups;
+    const int begin = firstUnit(blockIdx.x, units, gridDim.x);
+    const int end = firstUnit(blockIdx.x + 1, units, gridDim.x);
+
+    allowDependentLaunch();
+    if (threadIdx.x == 0) {
+        for (int slot = 0; slot < Stages; ++slot) {
+            barrierInit(fullBarrier(slot), 1 + 32); // the weights' bytes, and every lane of the refilling warp
+            barrierInit(emptyBarrier(slot), warps);
+        }
+        barrierInitFence();
+    }
+    if (args.inFeatures % w4GroupSize != 0) { // inputs past the end meet scales of 0, but must not be NaN
+        for (int i = threadIdx.x; i < L::exchangeOffset / 4; i += threads)
+            reinterpret_cast<uint32_t*>(shared)[i] = 0;
+        asm volatile("fence.proxy.async.shared::cta;\n" ::: "memory");
+    }
+    __syncthreads();
+
+    const auto copyWeights = [&](int unit, int slot) { // one lane
+        const int tile = unit / args.groups * 2, group = unit % args.groups;
+        const bool both = tile + 1 < args.tiles;
+        barrierArriveExpect(fullBarrier(slot), (both ? 2 : 1) * w4UnitBytes);
+        const unsigned target = base + slot * L::stageBytes;
+        const uint8_t* source = args.units + (int64_t(tile) * args.groups + group) * w4UnitBytes;
+        bulkCopy(target, source, w4UnitBytes, fullBarrier(slot));
+        if (both)
+            bulkCopy(target + w4UnitBytes, source + int64_t(args.groups) * w4UnitBytes, w4UnitBytes, fullBarrier(slot));
+    };
+    const auto copyInputs = [&](int unit, int slot) { // two rows at a time, 16 bytes a lane
+        const int input = unit % args.groups * w4GroupSize + lane % 16 * 8;
+        const unsigned target = base + slot * L::stageBytes + 2 * w4UnitBytes + lane % 16 * 16;
+        const __nv_bfloat16* source = args.x + input;
+        if (input < args.inFeatures) {
+#pragma unroll 4
+            for (int row = lane / 16; row < args.rows; row += 2)
+                copyAsync16(target + row * inputRowBytes, source + row * args.xStride);
+        }
+        barrierArriveOnCopies(fullBarrier(slot));
+    };
+    // The weights do not depend on the kernel before; the inputs do.
+    if (warp < min(Stages, end - begin)) {
+        if (lane == 0)
+            copyWeights(begin + warp, warp);
+        __syncwarp();
+        waitForPreviousKernel();
+        copyInputs(begin + warp, warp);
+    }
+
+    const int warpN = warp % 8;
+    const int warpK = warp / 8;
+    const int laneRow = lane / 4;
+    float sums[Passes][2][RowTiles][4] = {};
+    int slot = 0;
+    unsigned parity = 0;
+    int segmentBegin = begin;
+    int group = begin % args.groups;
+    int tile = begin / args.groups;
+    for (int unit = begin; unit < end;) {
+        const int refill = unit - refillLag + Stages;
+        if (warp == (unit - begin) % warps && unit - begin >= refillLag && refill < end) {
+            const int refillSlot = slot >= refillLag ? slot - refillLag : slot - refillLag + Stages;
+            barrierWait(emptyBarrier(refillSlot), slot >= refillLag ? parity : parity ^ 1);
+            if (lane == 0)
+                copyWeights(refill, refillSlot);
+            __syncwarp();
+            copyInputs(refill, refillSlot);
+        }
+        barrierWait(fullBarrier(slot), parity);
+        const uint8_t* stage = shared + slot * L::stageBytes;
+        const uint8_t* unitBytes = stage + warpN / 4 * w4UnitBytes;
+        const uint8_t* codes = unitBytes + warpK * 4096 + warpN % 4 * 1024 + lane * 16;
+        const uint4 words0 = *reinterpret_cast<const uint4*>(codes);
+        const uint4 words1 = *reinterpret_cast<const uint4*>(codes + 512);
+        const uint2 scaleBits = *reinterpret_cast<const uint2*>(unitBytes + 8192 + warpN % 4 * 64 + laneRow * 8);
+        const uint32_t words[2][4] = {{words0.x, words0.y, words0.z, words0.w},
+                                      {words1.x, words1.y, words1.z, words1.w}};
+        const unsigned inputs =
+            sharedAddress(stage) + 2 * w4UnitBytes + (lane & 7) * inputRowBytes + warpK * 128 + lane / 8 * 16;
+#pragma unroll
+        for (int pass = 0; pass < Passes; ++pass) {
+            float partial[2][RowTiles][4];
+#pragma unroll
+            for (int half = 0; half < 2; ++half) { // 32 inputs
+                uint32_t b[RowTiles][4];
+#pragma unroll
+                for (int t = 0; t < RowTiles; ++t)
+                    loadMatrix4(b[t], inputs + (pass * RowTiles + t) * 8 * inputRowBytes + half * 64);
+#pragma unroll
+                for (int step = 0; step < 2; ++step) {
+#pragma unroll
+                    for (int r = 0; r < 2; ++r) {
+                        uint32_t a[4];
+                        int4WordToFragment(words[r][half * 2 + step], a);
+#pragma unroll
+                        for (int t = 0; t < RowTiles; ++t) {
+                            if (half == 0 && step == 0)
+                                mmaBf16FromZero(partial[r][t], a, b[t][0], b[t][1]);
+                            else
+                                mmaBf16(partial[r][t], a, b[t][step * 2], b[t][step * 2 + 1]);
+                        }
+                    }
+                }
+            }
+            const float2 scales0 = __half22float2(*reinterpret_cast<const __half2*>(&scaleBits.x));
+            const float2 scales1 = __half22float2(*reinterpret_cast<const __half2*>(&scaleBits.y));
+#pragma unroll
+            for (int t = 0; t < RowTiles; ++t) {
+#pragma unroll
+                for (int i = 0; i < 4; ++i) {
+                    sums[pass][0][t][i] += partial[0][t][i] * (i < 2 ? scales0.x : scales0.y);
+                    sums[pass][1][t][i] += partial[1][t][i] * (i < 2 ? scales1.x : scales1.y);
+                }
+            }
+        }
+        __syncwarp();
+        if (lane == 0)
+            barrierArrive(emptyBarrier(slot));
+        if (++slot == Stages) {
+            slot = 0;
+            parity ^= 1;
+        }
+
+        ++unit;
+        ++group;
+        if (group != args.groups && unit != end)
+            continue;
+
+        // The two input halves meet: warpK 1 hands its sums over in fragment order.
+        const int tileBegin = tile * args.groups;
+        const int tileEnd = tileBegin + args.groups;
+        float4* exchange =
+            reinterpret_cast<float4*>(shared + L::exchangeOffset) + warpN * (L::exchangeFloats / 4) + lane;
+        namedBarrier(1 + warpN, 64);
+        if (warpK == 1) {
+#pragma unroll
+            for (int i = 0; i < Passes * 2 * RowTiles; ++i) {
+                float* s = &sums[0][0][0][0] + i * 4;
+                exchange[i * 32] = float4{s[0], s[1], s[2], s[3]};
+            }
+        }
+        namedBarrier(1 + warpN, 64);
+        const bool present = tile * 2 + warpN / 4 < args.tiles;
+        if (warpK == 0 && present) {
+#pragma unroll
+            for (int i = 0; i < Passes * 2 * RowTiles; ++i) {
+                float* s = &sums[0][0][0][0] + i * 4;
+                const float4 other = exchange[i * 32];
+                s[0] += other.x, s[1] += other.y, s[2] += other.z, s[3] += other.w;
+            }
+            bool complete = segmentBegin == tileBegin && unit == tileEnd;
+            if (!complete) {
+                // Blocks that share the tile leave their sums; the last to arrive adds them in the blocks' order.
+                constexpr int slotFloat4s = tileOutputs * w4MaxRows / 4;
+                constexpr int warpFloat4s = Passes * 2 * RowTiles * 32;
+                const int part = begin >= tileBegin ? 0 : 1;
+                float4* mine = reinterpret_cast<float4*>(args.partials) +
+                               (int64_t(blockIdx.x) * 2 + part) * slotFloat4s + warpN * warpFloat4s + lane;
+#pragma unroll
+                for (int i = 0; i < Passes * 2 * RowTiles; ++i) {
+                    float* s = &sums[0][0][0][0] + i * 4;
+                    __stcg(mine + i * 32, float4{s[0], s[1], s[2], s[3]});
+                }
+                __threadfence();
+                __syncwarp();
+                const int firstBlock = blockOf(tileBegin, units, gridDim.x);
+                const int lastBlock = blockOf(tileEnd - 1, units, gridDim.x);
+                int last = 0;
+                if (lane == 0) {
+                    last = atomicAdd(args.arrivals + tile * 8 + warpN, 1) == lastBlock - firstBlock;
+                    if (last)
+                        args.arrivals[tile * 8 + warpN] = 0;
+                }
+                last = __shfl_sync(fullMask, last, 0);
+                if (last) {
+                    __threadfence();
+                    complete = true;
+                    // Only the first block can have begun before the tile, and then its sums are its second part.
+                    const bool firstIsSecond = firstUnit(firstBlock, units, gridDim.x) < tileBegin;
+                    const float4* parts = reinterpret_cast<const float4*>(args.partials) + warpN * warpFloat4s + lane;
+#pragma unroll
+                    for (int i = 0; i < Passes * 2 * RowTiles * 4; ++i)
+                        (&sums[0][0][0][0])[i] = 0.0f;
+                    constexpr int fragments = Passes * 2 * RowTiles;
+                    constexpr int batch = fragments <= 2 ? 4 : fragments <= 8 ? 2 : 1; // loads in flight at once
+                    for (int block = firstBlock; block <= lastBlock; block += batch) {
+                        float4 values[batch][fragments];
+#pragma unroll
+                        for (int j = 0; j < batch; ++j) {
+                            const int64_t slotOf = int64_t(block + j) * 2 + (firstIsSecond && block + j == firstBlock);
+#pragma unroll
+                            for (int i = 0; i < fragments; ++i)
+                                values[j][i] = block + j <= lastBlock ? __ldcg(parts + slotOf * slotFloat4s + i * 32)
+                                                                      : float4{0.0f, 0.0f, 0.0f, 0.0f};
+                        }
+#pragma unroll
+                        for (int j = 0; j < batch; ++j) {
+#pragma unroll
+                            for (int i = 0; i < fragments; ++i) {
+                                float* s = &sums[0][0][0][0] + i * 4;
+                                s[0] += values[j][i].x, s[1] += values[j][i].y;
+                                s[2] += values[j][i].z, s[3] += values[j][i].w;
+                            }
+                        }
+                    }
+                }
+            }
+            if (complete) {
+#pragma unroll
+                for (int pass = 0; pass < Passes; ++pass)
+#pragma unroll
+                    for (int r = 0; r < 2; ++r)
+#pragma unroll
+                        for (int t = 0; t < RowTiles; ++t)
+#pragma unroll
+                            for (int i = 0; i < 4; ++i) {
+                                const int row = (pass * RowTiles + t) * 8 + lane % 4 * 2 + (i & 1);
+                                const int output = tile * tileOutputs + warpN * 32 + r * 16 + laneRow + (i < 2 ? 0 : 8);
+                                if (row >= args.rows || output >= args.outFeatures)
+                                    continue;
+                                const int64_t offset = row * args.yStride + output;
+                                if (args.floatOutput)
+                                    static_cast<float*>(args.y)[offset] = sums[pass][r][t][i];
+                                else
+                                    static_cast<__nv_bfloat16*>(args.y)[offset] =
+                                        __float2bfloat16_rn(sums[pass][r][t][i]);
+                            }
+            }
+        }
+#pragma unroll
+        for (int i = 0; i < Passes * 2 * RowTiles * 4; ++i)
+            (&sums[0][0][0][0])[i] = 0.0f;
+        segmentBegin = unit;
+        if (group == args.groups) {
+            group = 0;
+            ++tile;
+        }
+    }
+#endif
+}
+
+template <int RowTiles, int Passes, int Stages, int MinBlocks>
+cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
+{
+    constexpr int sharedBytes = Layout<RowTiles, Passes, Stages>::bytes;
+    const auto kernel = w4GemmBulkKernel<RowTiles, Passes, Stages, MinBlocks>;
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
+    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threads, sharedBytes, stream, args));
+    return cudaGetLastError();
+}
+
+} // namespace
+
+cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, cudaStream_t stream)
+{
+    if (args.rows <= 8)
+        return launch<1, 1, 5, 2>(args, blocks, stream);
+    if (args.rows <= 16)
+        return launch<2, 1, 6, 1>(args, blocks, stream);
+    if (args.rows <= 32)
+        return launch<4, 1, 6, 1>(args, blocks, stream);
+    return launch<4, 2, 4, 1>(args, blocks, stream);
+}
+
+} // namespace octavo::kernels::cuda

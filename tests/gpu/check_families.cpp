@@ -1,0 +1,16 @@
+#include "tests/gpu/checks.h"
+
+namespace octavo::gpu
+{
+
+std::span<const Family> checkFamilies()
+{
+    static const Family families[] = {
+        {"w4_gemm", checkW4Gemm},
+        {"gdn_decode", checkGdnDecode},
+        {"elementwise", checkElementwise},
+    };
+    return families;
+}
+
+} // namespace octavo::gpu

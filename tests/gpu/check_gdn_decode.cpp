@@ -1,0 +1,136 @@
+#include "tests/gpu/checks.h"
+
+#include "kernels/cuda/gdn_decode.h"
+
+namespace octavo::gpu
+{
+namespace
+{
+
+using namespace kernels::cuda;
+
+/// The inputs of one sequence over some rows, on the host and on the device.
+struct Rows {
+    std::vector<float> qkv, beta, decay, gate;
+    DeviceArray<__nv_bfloat16> qkvDevice, betaDevice, decayDevice, gateDevice;
+
+    Rows(Random& random, const GdnLayer& layer, int rows)
+        : qkv(randomBf16(random, std::size_t(rows) * layer.convDim()))
+        , beta(randomBf16(random, std::size_t(rows) * layer.valueHeads))
+        , decay(randomBf16(random, std::size_t(rows) * layer.valueHeads))
+        , gate(randomBf16(random, std::size_t(rows) * layer.valueDim()))
+        , qkvDevice(toBf16(qkv))
+        , betaDevice(toBf16(beta))
+        , decayDevice(toBf16(decay))
+        , gateDevice(toBf16(gate))
+    {
+    }
+};
+
+void checkConv(Report& report)
+{
+    Random random(2);
+    for (const int channels : {2, 130, 2048}) {
+        const std::vector<float> weights = randomBf16(random, std::size_t(channels) * 4);
+        const DeviceArray<float> weightsDevice(weights);
+        for (const int rows : {1, 3, 8, 130}) {
+            for (const int pending : {0, 1, 2, 5}) {
+                const std::vector<float> history = randomBf16(random, std::size_t(3) * channels);
+                const std::vector<float> pendingRows = randomBf16(random, std::size_t(pending) * channels);
+                const std::vector<float> input = randomBf16(random, std::size_t(rows) * channels);
+                std::vector<float> stream = pendingRows;
+                stream.insert(stream.end(), input.begin(), input.end());
+                for (const bool final : {true, false}) {
+                    DeviceArray<__nv_bfloat16> historyDevice(toBf16(history)), inputDevice(toBf16(input));
+                    DeviceArray<__nv_bfloat16> pendingDevice(toBf16(pendingRows)), output(input.size());
+                    const ConvSequence sequence{
+                        historyDevice.data(), pendingDevice.data(), inputDevice.data(), output.data(), pending, rows,
+                        final ? rows : 0};
+                    const DeviceArray<ConvSequence> sequences(std::vector<ConvSequence>{sequence});
+                    OCTAVO_REQUIRE(launchGdnConv(sequences.data(), 1, rows, channels, weightsDevice.data(), nullptr));
+
+                    std::vector<double> wantHistory(history.begin(), history.end());
+                    std::vector<double> want(stream.size());
+                    referenceGdnConv(wantHistory.data(), stream.data(), final ? pending + rows : pending, channels,
+                                     weights.data(), want.data());
+                    std::vector<double> scratch(history.begin(), history.end());
+                    referenceGdnConv(scratch.data(), stream.data(), pending + rows, channels, weights.data(),
+                                     want.data());
+                    const std::string name = "conv channels=" + std::to_string(channels) +
+                                             " rows=" + std::to_string(rows) + " pending=" + std::to_string(pending);
+                    compare(report, name, toFloat(output.download()),
+                            {want.begin() + std::ptrdiff_t(pending) * channels, want.end()}, 4e-3);
+                    compare(report, name + " history", toFloat(historyDevice.download()), wantHistory, 0.0);
+                }
+            }
+        }
+    }
+}
+
+} // namespace
+
+void checkGdnDecode(Report& report)
+{
+    checkConv(report);
+
+    Random random(3);
+    for (const auto& [keyHeads, valueHeads] : {std::pair{1, 1}, {2, 4}, {2, 6}}) {
+        GdnLayer layer{keyHeads, valueHeads, nullptr, nullptr, nullptr, 1e-6f};
+        std::vector<float> aLog(valueHeads), dtBias(valueHeads), norm(gdnHeadDim);
+        for (float& value : aLog)
+            value = float(random.uniform(-1.0, 2.0));
+        for (float& value : dtBias)
+            value = float(random.uniform(-3.0, 1.0));
+        for (float& value : norm)
+            value = float(random.uniform(0.5, 1.5));
+        const DeviceArray<float> aLogDevice(aLog), dtBiasDevice(dtBias), normDevice(norm);
+        GdnLayer deviceLayer = layer;
+        deviceLayer.aLog = aLogDevice.data(), deviceLayer.dtBias = dtBiasDevice.data(),
+        deviceLayer.norm = normDevice.data();
+        layer.aLog = aLog.data(), layer.dtBias = dtBias.data(), layer.norm = norm.data();
+
+        // Three sequences: one row final, a verify of 8 rows after 3 accepted ones, replay alone.
+        const int rows[] = {1, 8, 0}, pending[] = {0, 3, 2}, store[] = {1, 0, 0};
+        std::vector<GdnSequence> sequences;
+        std::vector<Rows> newRows, pendingRows;
+        std::vector<DeviceArray<float>> states;
+        std::vector<DeviceArray<__nv_bfloat16>> outputs;
+        std::vector<std::vector<double>> wantStates, wantOutputs;
+        for (int i = 0; i < 3; ++i) {
+            newRows.emplace_back(random, layer, rows[i]);
+            pendingRows.emplace_back(random, layer, pending[i]);
+            std::vector<float> state(std::size_t(valueHeads) * 128 * 128);
+            for (float& value : state)
+                value = float(random.normal() * 0.3);
+            states.emplace_back(state);
+            outputs.emplace_back(std::size_t(rows[i]) * layer.valueDim());
+            const Rows& n = newRows.back();
+            const Rows& p = pendingRows.back();
+            sequences.push_back({states.back().data(), p.qkvDevice.data(), p.betaDevice.data(), p.decayDevice.data(),
+                                 n.qkvDevice.data(), n.betaDevice.data(), n.decayDevice.data(), n.gateDevice.data(),
+                                 outputs.back().data(), pending[i], rows[i], store[i]});
+
+            std::vector<double> want(state.begin(), state.end()), ignored(std::size_t(8) * layer.valueDim());
+            referenceGdnDecode(want.data(), p.qkv.data(), p.beta.data(), p.decay.data(), p.gate.data(), pending[i],
+                               layer, ignored.data());
+            std::vector<double> after = want, output(std::size_t(rows[i]) * layer.valueDim());
+            referenceGdnDecode(after.data(), n.qkv.data(), n.beta.data(), n.decay.data(), n.gate.data(), rows[i], layer,
+                               output.data());
+            wantStates.push_back(store[i] > 0 ? after : want);
+            wantOutputs.push_back(output);
+        }
+        const DeviceArray<GdnSequence> sequencesDevice(sequences);
+        OCTAVO_REQUIRE(launchGdnDecode(sequencesDevice.data(), 3, deviceLayer, nullptr));
+        for (int i = 0; i < 3; ++i) {
+            const std::string name =
+                "gdn decode heads=" + std::to_string(valueHeads) + " rows=" + std::to_string(rows[i]);
+            compare(report, name + " state", states[i].download(), wantStates[i], 2e-6);
+            compare(report, name, toFloat(outputs[i].download()), wantOutputs[i], 6e-3); // two roundings to bf16
+        }
+    }
+    GdnLayer odd{2, 3, nullptr, nullptr, nullptr, 1e-6f};
+    report.expect(launchGdnDecode(nullptr, 1, odd, nullptr) == cudaErrorInvalidValue,
+                  "gdn takes heads that don't divide");
+}
+
+} // namespace octavo::gpu

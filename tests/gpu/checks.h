@@ -1,0 +1,14 @@
+#pragma once
+
+/// One check per kernel family: the launcher against its reference over awkward sizes.
+
+#include "tests/gpu/gpu_harness.h"
+
+namespace octavo::gpu
+{
+
+void checkW4Gemm(Report& report);
+void checkGdnDecode(Report& report);
+void checkElementwise(Report& report);
+
+} // namespace octavo::gpu

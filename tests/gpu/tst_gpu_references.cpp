@@ -1,0 +1,144 @@
+/// The yardsticks of the CUDA kernels, checked by hand-worked numbers on machines that have no GPU.
+
+#include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/gdn_decode.h"
+#include "kernels/cuda/w4_gemm.h"
+
+#include <QTest>
+
+#include <cmath>
+#include <set>
+#include <vector>
+
+using namespace octavo::kernels::cuda;
+
+namespace
+{
+
+constexpr std::uint16_t halfOne = 0x3c00, halfMinusTwo = 0xc000;
+
+} // namespace
+
+class TestGpuReferences : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void everyPackedWeightComesBack();
+    void packedPartsShareAMatrix();
+    void w4ReferenceMultipliesByHand();
+    void deltaRuleStoresAndRecallsAValue();
+    void convolutionSlidesOverItsHistory();
+    void ropeRotatesPairsThirtyTwoApart();
+    void rmsNormOfEqualValuesIsTheWeight();
+};
+
+void TestGpuReferences::everyPackedWeightComesBack()
+{
+    const int outFeatures = 130, inFeatures = 264, groups = 3;
+    std::vector<std::uint32_t> qweight(std::size_t(inFeatures / 8) * outFeatures);
+    std::vector<std::uint16_t> scales(std::size_t(groups) * outFeatures);
+    for (std::size_t i = 0; i < qweight.size(); ++i)
+        qweight[i] = std::uint32_t(i * 2654435761u);
+    for (std::size_t i = 0; i < scales.size(); ++i)
+        scales[i] = std::uint16_t(i);
+    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(outFeatures, inFeatures)));
+    clearW4(units);
+    packW4(qweight.data(), scales.data(), outFeatures, inFeatures, units);
+    for (int n = 0; n < outFeatures; ++n) {
+        for (int k = 0; k < inFeatures; ++k) {
+            const int code = (qweight[std::size_t(k / 8) * outFeatures + n] >> (4 * (k % 8))) & 15;
+            QCOMPARE(w4CodeAt(units.data(), inFeatures, n, k), code);
+            QCOMPARE(w4ScaleAt(units.data(), inFeatures, n, k), scales[std::size_t(k / 128) * outFeatures + n]);
+        }
+    }
+    // Padding multiplies to zero: code 8 everywhere beyond the linear.
+    QCOMPARE(w4CodeAt(units.data(), inFeatures, 130, 0), 8);
+    QCOMPARE(w4CodeAt(units.data(), inFeatures, 0, 264), 8);
+    QCOMPARE(w4ScaleAt(units.data(), inFeatures, 130, 0), std::uint16_t(0));
+}
+
+void TestGpuReferences::packedPartsShareAMatrix()
+{
+    const std::vector<std::uint32_t> low(4, 0x11111111u), high(4 * 3, 0xeeeeeeeeu);
+    const std::vector<std::uint16_t> one(3, halfOne);
+    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(4, 32)));
+    clearW4(units);
+    packW4(low.data(), one.data(), 1, 32, units, 0);
+    packW4(high.data(), one.data(), 3, 32, units, 1);
+    QCOMPARE(w4CodeAt(units.data(), 32, 0, 31), 1);
+    QCOMPARE(w4CodeAt(units.data(), 32, 1, 0), 14);
+    QCOMPARE(w4CodeAt(units.data(), 32, 3, 31), 14);
+}
+
+void TestGpuReferences::w4ReferenceMultipliesByHand()
+{
+    // One output, eight inputs with codes 0..7, so weights -8..-1 times the scale -2: 16, 14, ..., 2.
+    const std::uint32_t word = 0x76543210u;
+    const std::uint16_t scale = halfMinusTwo;
+    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(1, 8)));
+    clearW4(units);
+    packW4(&word, &scale, 1, 8, units);
+    const float x[8] = {1, 0, 0, 0, 0, 0, 0, 10};
+    double y = 0;
+    referenceW4Gemm(x, 1, units.data(), 1, 8, &y);
+    QCOMPARE(y, 16.0 + 20.0);
+}
+
+void TestGpuReferences::deltaRuleStoresAndRecallsAValue()
+{
+    // Unit key e0, beta near 1, hardly any decay: after one step the state's row 0 is the value, and reading with the
+    // same direction gives it back times 128^-0.5; the gated norm then makes every equal entry 1 * silu(z).
+    const float aLog = -30.0f, dtBias = 0.0f;
+    const std::vector<float> norm(128, 1.0f);
+    const GdnLayer layer{1, 1, &aLog, &dtBias, norm.data(), 0.0f};
+    std::vector<float> qkv(3 * 128, 0.0f), gate(128, 1.0f);
+    qkv[0] = 5.0f;   // q, normalised to e0
+    qkv[128] = 2.0f; // k
+    for (int j = 0; j < 128; ++j)
+        qkv[256 + j] = 3.0f;
+    const float beta = 40.0f, decay = 0.0f;
+    std::vector<double> state(128 * 128, 0.0), output(128);
+    referenceGdnDecode(state.data(), qkv.data(), &beta, &decay, gate.data(), 1, layer, output.data());
+    QVERIFY(std::abs(state[5] - 3.0) < 1e-6);
+    QVERIFY(std::abs(state[128 + 5]) < 1e-6);
+    QVERIFY(std::abs(output[7] - 1.0 / (1.0 + std::exp(-1.0))) < 1e-6);
+}
+
+void TestGpuReferences::convolutionSlidesOverItsHistory()
+{
+    const float weights[4] = {1, 10, 100, 1000}; // oldest first
+    double history[3] = {1, 2, 3};
+    const float input[2] = {4, 5};
+    double output[2];
+    referenceGdnConv(history, input, 2, 1, weights, output);
+    const double first = 1 + 20 + 300 + 4000, second = 2 + 30 + 400 + 5000;
+    QVERIFY(std::abs(output[0] - first) < 1e-9); // silu(x) = x far from zero
+    QVERIFY(std::abs(output[1] - second) < 1e-9);
+    QCOMPARE(history[0], 3.0);
+    QCOMPARE(history[2], 5.0);
+}
+
+void TestGpuReferences::ropeRotatesPairsThirtyTwoApart()
+{
+    std::vector<float> head(256, 0.0f), weight(256, 1.0f), frequencies(32, 0.0f);
+    head[0] = 16.0f; // the mean square is then 1
+    frequencies[0] = 1.5707963267948966f;
+    std::vector<double> out(256);
+    referenceHeadNormRope(head.data(), weight.data(), 0.0, 1, frequencies.data(), out.data());
+    QVERIFY(std::abs(out[0]) < 1e-6);
+    QVERIFY(std::abs(out[32] - 16.0) < 1e-6);
+}
+
+void TestGpuReferences::rmsNormOfEqualValuesIsTheWeight()
+{
+    double hidden[4] = {1, 1, 1, 1};
+    const float delta[4] = {2, 2, 2, 2}, weight[4] = {1, 2, 3, 4};
+    double y[4];
+    referenceAddRmsNorm(hidden, delta, weight, 0.0, 1, 4, y);
+    QCOMPARE(hidden[0], 3.0);
+    QVERIFY(std::abs(y[3] - 4.0) < 1e-12);
+}
+
+QTEST_GUILESS_MAIN(TestGpuReferences)
+#include "tst_gpu_references.moc"
