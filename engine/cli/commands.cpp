@@ -5,9 +5,11 @@ namespace octavo::cli {
 std::vector<Command> commands()
 {
     return {
+        doctorCommand(),
         devicesCommand(),
         tokenizeCommand(),
         generateCommand(),
+        evalCommand(),
     };
 }
 

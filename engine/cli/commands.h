@@ -7,6 +7,8 @@
 namespace octavo::cli {
 
 Command devicesCommand();
+Command doctorCommand();
+Command evalCommand();
 Command generateCommand();
 Command tokenizeCommand();
 

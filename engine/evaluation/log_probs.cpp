@@ -20,24 +20,6 @@ int sliceRows(const Backend& backend)
     return int(std::min<std::int64_t>(fitting, backend.maxPrefillSlice()));
 }
 
-/// Frees the sequence on every way out.
-class ScopedSequence
-{
-public:
-    ScopedSequence(Backend& backend, SlotId slot)
-        : m_backend(&backend)
-        , m_slot(slot)
-    {
-    }
-    ~ScopedSequence() { m_backend->destroySequence(m_slot); }
-    ScopedSequence(const ScopedSequence&) = delete;
-    ScopedSequence& operator=(const ScopedSequence&) = delete;
-
-private:
-    Backend* m_backend;
-    SlotId m_slot;
-};
-
 } // namespace
 
 double LogProbs::mean() const
@@ -66,37 +48,29 @@ double logProbability(std::span<const float> logits, TokenId token)
 
 Result<LogProbs> evaluateLogProbs(Backend& backend, std::span<const TokenId> ids, const EvaluationHooks& hooks)
 {
-    if (ids.size() < 2)
-        return Error{ErrorCode::InvalidArgument,
-                     "Log-probabilities need at least 2 tokens, found " + std::to_string(ids.size())};
+    OCTAVO_CHECK(checkEvaluationIds(backend, ids, 2));
     const std::size_t vocab = std::size_t(backend.config().vocabSize);
-    for (TokenId id : ids) {
-        if (id < 0 || std::size_t(id) >= vocab)
-            return Error{ErrorCode::InvalidArgument,
-                         "Token id " + std::to_string(id) + " is not below the vocabulary's " + std::to_string(vocab)};
-    }
     const std::span<const TokenId> read = ids.first(ids.size() - 1);
-    OCTAVO_TRY(const SlotId slot, backend.createSequence(std::int64_t(read.size())));
-    const ScopedSequence scope(backend, slot);
+    OCTAVO_TRY(const ScopedSequence sequence, ScopedSequence::create(backend, std::int64_t(read.size())));
 
     LogProbs result;
     result.values.reserve(read.size());
     const std::size_t sliceSize = std::size_t(sliceRows(backend));
     std::vector<float> logits(std::min(sliceSize, read.size()) * vocab);
     for (std::size_t begin = 0; begin < read.size(); begin += sliceSize) {
-        if (hooks.cancel && hooks.cancel->load())
+        if (hooks.cancelled())
             return Error{ErrorCode::Cancelled,
                          "The evaluation was cancelled after " + std::to_string(begin) + " tokens"};
         const std::size_t rows = std::min(sliceSize, read.size() - begin);
-        OCTAVO_CHECK(backend.prefill(slot, read.subspan(begin, rows), std::span(logits).first(rows * vocab)));
+        OCTAVO_CHECK(
+            backend.prefill(sequence.slot(), read.subspan(begin, rows), std::span(logits).first(rows * vocab)));
         for (std::size_t t = 0; t < rows; ++t) {
             const std::span<const float> row = std::span<const float>(logits).subspan(t * vocab, vocab);
             const TokenId next = ids[begin + t + 1];
             result.values.push_back(float(logProbability(row, next)));
             result.top1Hits += std::max_element(row.begin(), row.end()) - row.begin() == next;
         }
-        if (hooks.progress)
-            hooks.progress(std::int64_t(begin + rows), std::int64_t(read.size()));
+        hooks.report(std::int64_t(begin + rows), std::int64_t(read.size()));
     }
     return result;
 }

@@ -6,12 +6,11 @@
 /// Thread   the caller's, which must own the backend.
 
 #include "engine/backend/backend.h"
+#include "engine/evaluation/reading.h"
 #include "engine/result.h"
 #include "engine/types.h"
 
-#include <atomic>
 #include <cstdint>
-#include <functional>
 #include <span>
 #include <vector>
 
@@ -26,11 +25,6 @@ struct LogProbs {
     /// The value that `share` of all rows reach: percentile(0.99) is nearly the worst row's.
     double percentile(double share) const;
     double top1() const { return values.empty() ? 0.0 : double(top1Hits) / double(values.size()); }
-};
-
-struct EvaluationHooks {
-    std::function<void(std::int64_t done, std::int64_t total)> progress; ///< in tokens, after every slice; may be empty
-    const std::atomic<bool>* cancel = nullptr;
 };
 
 /// Reads `ids` (at least two) into a sequence of its own, which is freed before this returns. Fails with

@@ -78,4 +78,25 @@ std::int64_t LinearWeight::storedBytes() const
     }
 }
 
+std::vector<const LinearWeight*> ModelWeights::linears() const
+{
+    std::vector<const LinearWeight*> all = {&embedding};
+    if (lmHead)
+        all.push_back(&*lmHead);
+    auto addLayer = [&](const LayerWeights& layer) {
+        if (layer.attention)
+            all.insert(all.end(), {&layer.attention->q, &layer.attention->k, &layer.attention->v, &layer.attention->o});
+        if (layer.gdn)
+            all.insert(all.end(), {&layer.gdn->qkv, &layer.gdn->z, &layer.gdn->b, &layer.gdn->a, &layer.gdn->out});
+        all.insert(all.end(), {&layer.mlp.gate, &layer.mlp.up, &layer.mlp.down});
+    };
+    for (const LayerWeights& layer : layers)
+        addLayer(layer);
+    if (mtp) {
+        all.push_back(&mtp->fc);
+        addLayer(mtp->layer);
+    }
+    return all;
+}
+
 } // namespace octavo::engine

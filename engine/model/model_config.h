@@ -13,20 +13,21 @@
 #include <string>
 #include <vector>
 
-namespace octavo::engine {
+namespace octavo::engine
+{
 
 enum class LayerType { LinearAttention, FullAttention };
 
 /// How int4 zero points are to be read; decided per module by the loader, this is the file's own claim.
 struct QuantizationConfig {
     bool present = false;
-    std::string method;           // "gptq", "auto-round", ...
+    std::string method; // "gptq", "auto-round", ...
     int bits = 4;
     int groupSize = 128;
     bool symmetric = true;
-    bool zeroPointsMinusOne = true; // v1 (stored zero is zero-1); false for gptq_v2 / plain auto_round
+    bool zeroPointsMinusOne = true;                // v1 (stored zero is zero-1); false for gptq_v2 / plain auto_round
     std::map<std::string, bool> symmetricByModule; // overrides by exact module name
-    bool mixedSymmetry = false;     // some override (a pattern, perhaps) has another symmetry than the rest
+    bool mixedSymmetry = false; // some override (a pattern, perhaps) has another symmetry than the rest
 };
 
 struct ModelConfig {
@@ -37,7 +38,7 @@ struct ModelConfig {
     int numHeads = 0;
     int numKvHeads = 0;
     int headDim = 0;
-    int rotaryDim = 0;            // headDim * partial_rotary_factor
+    int rotaryDim = 0; // headDim * partial_rotary_factor
     double ropeTheta = 1e7;
     double normEps = 1e-6;
     int linearNumKeyHeads = 0;
@@ -46,10 +47,10 @@ struct ModelConfig {
     int linearValueHeadDim = 0;
     int linearConvKernel = 4;
     std::int64_t maxPositions = 0;
-    bool tiedEmbeddings = false;  // the file's claim; the loader goes by the tensors present
-    int mtpLayers = 0;            // likewise
+    bool tiedEmbeddings = false;       // the file's claim; the loader goes by the tensors present
+    int mtpLayers = 0;                 // likewise
     std::vector<LayerType> layerTypes; // (numLayers)
-    std::vector<TokenId> stopIds; // union of config, generation_config (and, added by Engine, the tokenizer's)
+    std::vector<TokenId> stopIds;      // union of config, generation_config (and, added by Engine, the tokenizer's)
     QuantizationConfig quantization;
 
     int keyDim() const { return linearNumKeyHeads * linearKeyHeadDim; }

@@ -17,7 +17,8 @@
 #include <string>
 #include <vector>
 
-namespace octavo::engine {
+namespace octavo::engine
+{
 
 /// y = W x with W (outFeatures, inFeatures).
 struct LinearWeight {
@@ -56,15 +57,15 @@ struct MlpWeights {
 };
 
 struct AttentionWeights {
-    LinearWeight q, k, v, o;               ///< q: per head headDim query rows, then headDim gate rows
-    std::vector<float> qNorm, kNorm;       ///< (headDim), 1 + w
+    LinearWeight q, k, v, o;         ///< q: per head headDim query rows, then headDim gate rows
+    std::vector<float> qNorm, kNorm; ///< (headDim), 1 + w
 };
 
 struct GdnWeights {
     LinearWeight qkv, z, b, a, out;
-    std::vector<float> conv;               ///< (convDim, linearConvKernel)
-    std::vector<float> aLog, dtBias;       ///< (linearNumValueHeads)
-    std::vector<float> norm;               ///< (linearValueHeadDim), plain w
+    std::vector<float> conv;         ///< (convDim, linearConvKernel)
+    std::vector<float> aLog, dtBias; ///< (linearNumValueHeads)
+    std::vector<float> norm;         ///< (linearValueHeadDim), plain w
 };
 
 struct LayerWeights {
@@ -76,22 +77,25 @@ struct LayerWeights {
 };
 
 struct MtpWeights {
-    LinearWeight fc;                       ///< (hiddenSize, 2 * hiddenSize): embedding first, hidden second
+    LinearWeight fc; ///< (hiddenSize, 2 * hiddenSize): embedding first, hidden second
     std::vector<float> preFcNormEmbedding, preFcNormHidden, norm; ///< 1 + w
-    LayerWeights layer;                    ///< a full-attention layer
+    LayerWeights layer;                                           ///< a full-attention layer
 };
 
 struct ModelWeights {
-    LinearWeight embedding;                ///< (vocabSize, hiddenSize)
-    std::optional<LinearWeight> lmHead;    ///< empty: tied to the embedding
-    std::vector<float> finalNorm;          ///< 1 + w
+    LinearWeight embedding;             ///< (vocabSize, hiddenSize)
+    std::optional<LinearWeight> lmHead; ///< empty: tied to the embedding
+    std::vector<float> finalNorm;       ///< 1 + w
     std::vector<LayerWeights> layers;
     std::optional<MtpWeights> mtp;
-    std::int64_t parameters = 0;           ///< of the text model and MTP
-    std::uint64_t hash = 0;                ///< XXH3 over config.json and every tensor's name, dtype, shape and file size
-    std::shared_ptr<const void> storage;   ///< keeps the memory maps alive
+    std::int64_t parameters = 0;         ///< of the text model and MTP
+    std::uint64_t hash = 0;              ///< XXH3 over config.json and every tensor's name, dtype, shape and file size
+    std::shared_ptr<const void> storage; ///< keeps the memory maps alive
 
     const LinearWeight& head() const { return lmHead ? *lmHead : embedding; }
+
+    /// Embedding, head where it is untied, and every linear module of the layers and of MTP.
+    std::vector<const LinearWeight*> linears() const;
 
     /// Opens DIR/model.safetensors or the shards of DIR/model.safetensors.index.json and finds every tensor that
     /// `config` needs under one of the three name prefixes. Allocates little: nothing is read but headers and norms.

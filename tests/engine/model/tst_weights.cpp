@@ -31,26 +31,6 @@ std::vector<float> dequantized(const LinearWeight& weight)
     return values;
 }
 
-/// Every linear module of a model, in one order.
-std::vector<const LinearWeight*> linears(const ModelWeights& weights)
-{
-    std::vector<const LinearWeight*> all;
-    auto addLayer = [&](const LayerWeights& layer) {
-        if (layer.attention)
-            all.insert(all.end(), {&layer.attention->q, &layer.attention->k, &layer.attention->v, &layer.attention->o});
-        if (layer.gdn)
-            all.insert(all.end(), {&layer.gdn->qkv, &layer.gdn->z, &layer.gdn->b, &layer.gdn->a, &layer.gdn->out});
-        all.insert(all.end(), {&layer.mlp.gate, &layer.mlp.up, &layer.mlp.down});
-    };
-    for (const LayerWeights& layer : weights.layers)
-        addLayer(layer);
-    if (weights.mtp) {
-        all.push_back(&weights.mtp->fc);
-        addLayer(weights.mtp->layer);
-    }
-    return all;
-}
-
 } // namespace
 
 class TestWeights : public QObject
@@ -188,7 +168,7 @@ void TestWeights::int4FormsGiveTheWeightsTheyStandFor()
     form.trivialGroups = true;
     const LoadedModel packed = writtenModel(form);
 
-    const auto expected = linears(*plain.weights), found = linears(*packed.weights);
+    const auto expected = plain.weights->linears(), found = packed.weights->linears();
     QCOMPARE(found.size(), expected.size());
     int int4Modules = 0, negativeScales = 0;
     for (std::size_t i = 0; i < found.size(); ++i) {
@@ -213,7 +193,7 @@ void TestWeights::rowsAreThoseOfTheWholeMatrix()
     form.actOrder = true;
     form.zeros = StoredZeros::AsymmetricV1;
     const LoadedModel model = writtenModel(form);
-    for (const LinearWeight* weight : linears(*model.weights)) {
+    for (const LinearWeight* weight : model.weights->linears()) {
         const std::vector<float> whole = dequantized(*weight);
         std::vector<float> row(std::size_t(weight->inFeatures));
         for (int n = 0; n < weight->outFeatures; ++n) {
@@ -250,7 +230,7 @@ void TestWeights::copiesWhatTheFilePlacesOffItsAlignment()
     const LoadedModel aligned = writtenModel(form);
     for (std::size_t alignment : {1, 2, 3}) {
         const LoadedModel shifted = writtenModel(form, alignment);
-        const auto expected = linears(*aligned.weights), found = linears(*shifted.weights);
+        const auto expected = aligned.weights->linears(), found = shifted.weights->linears();
         for (std::size_t i = 0; i < found.size(); ++i) {
             QCOMPARE(reinterpret_cast<std::uintptr_t>(found[i]->qweight) % 4, 0u);
             QCOMPARE(reinterpret_cast<std::uintptr_t>(found[i]->scales) % 2, 0u);

@@ -1,0 +1,172 @@
+#include "engine/evaluation/doctor.h"
+#include "engine/evaluation/memory_plan.h"
+#include "engine/model/model_shapes.h"
+#include "tests/engine/checkpoint_writer.h"
+
+#include <QFile>
+#include <QTemporaryDir>
+#include <QTest>
+
+using namespace octavo;
+using namespace octavo::engine;
+using namespace octavo::engine::test;
+
+namespace
+{
+
+constexpr std::int64_t gib = std::int64_t(1) << 30;
+
+MemoryPlanRequest requestFor27B()
+{
+    const ModelShape shape = *modelShape("qwen3.5-27b");
+    MemoryPlanRequest request;
+    request.config = shape.config;
+    request.weightBytes = int4WeightBytes(shape);
+    request.agents = 8;
+    request.contextTokens = 250'000;
+    request.deviceBytes = 48 * gib;
+    request.ramBytes = 64 * gib;
+    return request;
+}
+
+} // namespace
+
+class TestDoctor : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void shapesHaveThePublishedSizes();
+    void memoryOfThe27BIsWhatThePagesSay();
+    void theHotBufferTakesWhatIsLeft();
+    void theLongestContextIsTheLastThatFits();
+    void theCpuBackendKeepsEverythingInRam();
+    void auditsTheDemoModel();
+    void namesWhatIsMissingBesideTheWeights();
+    void countsTensorsThatAreNotUsed();
+};
+
+void TestDoctor::shapesHaveThePublishedSizes()
+{
+    QCOMPARE(modelShapeNames().size(), std::size_t(4));
+    const ModelShape large = *modelShape("qwen3.5-27b");
+    QCOMPARE(countParameters(textTensors(large.config, large.head)), 26'895'998'464);
+    QCOMPARE(countParameters(mtpTensors(large.config)), 424'699'392);
+    QCOMPARE(large.config.numFullAttentionLayers(), 16);
+    QCOMPARE(modelShape("qwen3.5-9b")->config.numFullAttentionLayers(), 8);
+    QCOMPARE(modelShape("qwen3.5-0.8b")->config.convDim(), 6144);
+    // 18.53 GB with 16-bit head, embedding and MTP, no zero points (model-spec 8.1)
+    QCOMPARE(int4WeightBytes(large) / 10'000'000, 1853);
+    QCOMPARE(modelShape("qwen3.5-1b").error().code, ErrorCode::InvalidArgument);
+}
+
+void TestDoctor::memoryOfThe27BIsWhatThePagesSay()
+{
+    const MemoryPlan plan = planMemory(requestFor27B());
+    QCOMPARE(plan.hostBytesPerToken, 16 * 4 * 272);
+    QCOMPARE(plan.ram.hostTier, 8 * 250'000 * std::int64_t(16 * 4 * 272));
+    QCOMPARE(plan.device.sketch, 8 * 250'000 * std::int64_t(16 * 4 * 34));
+    QCOMPARE(plan.device.recent, 8 * 1088 * std::int64_t(16 * 4 * 528));
+    QCOMPARE(plan.stateBytesPerSequence, 150'994'944 + 2 * 2'949'120); // S, and the convolution in float32
+    QCOMPARE(plan.device.state, 8 * plan.stateBytesPerSequence);
+    QCOMPARE(plan.device.weights, requestFor27B().weightBytes);
+    QVERIFY(plan.device.fits());
+}
+
+void TestDoctor::theHotBufferTakesWhatIsLeft()
+{
+    MemoryPlanRequest request = requestFor27B();
+    const MemoryPlan plan = planMemory(request);
+    QCOMPARE(plan.device.hotBuffer, plan.device.total - plan.device.needed());
+    QVERIFY(plan.device.hotShare > 0.0 && plan.device.hotShare < 1.0);
+    request.deviceBytes = 1000 * gib; // more than all rows: not more than these
+    QCOMPARE(planMemory(request).device.hotShare, 1.0);
+    request.deviceBytes = 16 * gib;
+    QVERIFY(!planMemory(request).device.fits());
+    QCOMPARE(planMemory(request).device.hotBuffer, 0);
+    QVERIFY(!planMemory(request).fits());
+}
+
+void TestDoctor::theLongestContextIsTheLastThatFits()
+{
+    MemoryPlanRequest request = requestFor27B();
+    const std::int64_t longest = planMemory(request).longestContext;
+    QVERIFY(longest > 0 && longest < request.config.maxPositions);
+    request.contextTokens = longest;
+    QVERIFY(planMemory(request).fits());
+    request.contextTokens = longest + 1;
+    QVERIFY(!planMemory(request).fits());
+    request.ramBytes = 1000 * gib;
+    request.deviceBytes = 1000 * gib;
+    QCOMPARE(planMemory(request).longestContext, request.config.maxPositions);
+    request.ramBytes = 0;
+    QCOMPARE(planMemory(request).longestContext, 0);
+}
+
+void TestDoctor::theCpuBackendKeepsEverythingInRam()
+{
+    MemoryPlanRequest request = requestFor27B();
+    request.deviceBytes = 0;
+    const MemoryPlan plan = planMemory(request);
+    QCOMPARE(plan.ram.device, plan.device.needed());
+    QCOMPARE(plan.ram.needed(), plan.ram.hostTier + plan.ram.checkpoints + plan.device.needed());
+}
+
+void TestDoctor::auditsTheDemoModel()
+{
+    const auto audit = auditCheckpoint(OCTAVO_RESOURCES "/demo-model");
+    QVERIFY2(audit, audit ? "" : audit.error().message.c_str());
+    QCOMPARE(audit->name, std::string("demo-model"));
+    QCOMPARE(audit->tensors, 294);
+    QCOMPARE(audit->ignoredTensors, 0);
+    QCOMPARE(audit->formats.at("int4"), 6 * 6 + 2 * 7 + 7);
+    QCOMPARE(audit->formats.at("bf16"), 1 + 6 * 2 + 1);
+    QVERIFY(audit->tiedHead && audit->mtp && audit->hasTokenizer && !audit->hasBasis);
+    QVERIFY(audit->tokenizerEndId > 16000 && audit->tokenizerEndId <= 16384);
+    QVERIFY(audit->weightBytes < audit->fileBytes);
+    QVERIFY2(audit->problems.empty(), audit->problems.empty() ? "" : audit->problems[0].c_str());
+}
+
+void TestDoctor::namesWhatIsMissingBesideTheWeights()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    const auto config = ModelConfig::parse(smallConfigJson(), "config.json");
+    ModelWriter(*config, ModelForm{}).write(path);
+    const auto without = auditCheckpoint(path);
+    QVERIFY2(without, without ? "" : without.error().message.c_str());
+    QCOMPARE(without->problems.size(), std::size_t(1));
+    QVERIFY(without->problems[0].starts_with(path + "/tokenizer.json"));
+
+    QVERIFY(QFile::copy(OCTAVO_RESOURCES "/demo-model/tokenizer.json", dir.filePath("tokenizer.json")));
+    writeFile(path + "/sketch_basis.safetensors", safetensorsBytes("{}", ""));
+    const auto larger = auditCheckpoint(path);
+    QVERIFY(larger->hasBasis);
+    QCOMPARE(larger->problems.size(), std::size_t(1));
+    QVERIFY2(larger->problems[0].find("the model's vocabulary has only 48 rows") != std::string::npos,
+             larger->problems[0].c_str());
+    QVERIFY(!auditCheckpoint(path + "/none"));
+}
+
+void TestDoctor::countsTensorsThatAreNotUsed()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    ModelForm form;
+    form.int4 = true;
+    form.textPrefix = "language_model.model.";
+    form.mtpPrefix = "model.mtp.";
+    const auto config = ModelConfig::parse(smallConfigJson(form), "config.json");
+    ModelWriter writer(*config, form);
+    const std::size_t used = writer.file().names().size();
+    writer.file().add<float>("model.visual.patch_embed.weight", "F32", {1}, {1.0f});
+    writer.file().add<float>("model.visual.blocks.0.bias", "F32", {1}, {1.0f});
+    writer.write(path);
+    const auto audit = auditCheckpoint(path);
+    QVERIFY2(audit, audit ? "" : audit.error().message.c_str());
+    QCOMPARE(audit->tensors, std::int64_t(used) + 2);
+    QCOMPARE(audit->ignoredTensors, 2);
+}
+
+QTEST_GUILESS_MAIN(TestDoctor)
+#include "tst_doctor.moc"
