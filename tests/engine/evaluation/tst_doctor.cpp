@@ -90,6 +90,7 @@ void TestDoctor::theHotBufferTakesWhatIsLeft()
 void TestDoctor::theLongestContextIsTheLastThatFits()
 {
     MemoryPlanRequest request = requestFor27B();
+    request.ramBytes = 32 * gib;
     const std::int64_t longest = planMemory(request).longestContext;
     QVERIFY(longest > 0 && longest < request.config.maxPositions);
     request.contextTokens = longest;
