@@ -82,7 +82,7 @@ Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::sha
     if (options.device == "reference" || options.cpuPath == "reference")
         return makeReferenceBackend(config, std::move(weights), options);
     if (options.device == "cpu")
-        return makeReferenceBackend(config, std::move(weights), options);
+        return makeCpuBackend(config, std::move(weights), options);
     return Error{ErrorCode::NotFound, "device " + options.device + " was not built into this Octavo"};
 }
 

@@ -1,0 +1,90 @@
+#include "engine/backend/compute_pool.h"
+
+#include <chrono>
+
+namespace octavo::engine
+{
+
+namespace
+{
+
+constexpr int spinsBeforeYield = 20000;
+constexpr std::chrono::microseconds spinBetweenRuns{300};
+
+inline void pauseBriefly()
+{
+#if defined(__x86_64__)
+    __builtin_ia32_pause();
+#endif
+}
+
+} // namespace
+
+ComputePool::ComputePool(int threads)
+    : m_threads(threads < 1 ? 1 : threads)
+    , m_arrived(std::make_unique<Flag[]>(std::size_t(m_threads)))
+{
+    for (int thread = 1; thread < m_threads; ++thread)
+        m_workers.emplace_back([this, thread] { loop(thread); });
+}
+
+ComputePool::~ComputePool()
+{
+    m_stopping = true;
+    m_epoch.fetch_add(1);
+    m_epoch.notify_all();
+}
+
+void ComputePool::start(Function function, void* context)
+{
+    m_function = function;
+    m_context = context;
+    if (m_threads > 1) {
+        m_epoch.fetch_add(1);
+        if (m_sleepers.load() > 0)
+            m_epoch.notify_all();
+    }
+    function(context, 0);
+    barrier(0);
+}
+
+void ComputePool::barrier(int thread)
+{
+    if (m_threads == 1)
+        return;
+    const std::uint32_t mine = m_arrived[std::size_t(thread)].value.load(std::memory_order_relaxed) + 1;
+    m_arrived[std::size_t(thread)].value.store(mine, std::memory_order_release);
+    for (int other = 0; other < m_threads; ++other) {
+        int spins = 0;
+        // Counters may wrap: only their difference counts.
+        while (std::int32_t(m_arrived[std::size_t(other)].value.load(std::memory_order_acquire) - mine) < 0) {
+            pauseBriefly();
+            if (++spins > spinsBeforeYield)
+                std::this_thread::yield();
+        }
+    }
+}
+
+void ComputePool::loop(int thread)
+{
+    std::uint32_t seen = 0;
+    while (true) {
+        const auto start = std::chrono::steady_clock::now();
+        int spins = 0;
+        while (m_epoch.load(std::memory_order_acquire) == seen) {
+            pauseBriefly();
+            if (++spins % 64 == 0 && std::chrono::steady_clock::now() - start > spinBetweenRuns) {
+                m_sleepers.fetch_add(1);
+                m_epoch.wait(seen);
+                m_sleepers.fetch_sub(1);
+            }
+        }
+        ++seen;
+        if (m_stopping)
+            return;
+        m_function(m_context, thread);
+        barrier(thread);
+    }
+}
+
+} // namespace octavo::engine

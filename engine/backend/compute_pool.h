@@ -1,0 +1,58 @@
+#pragma once
+
+/// A few threads that run one function together, with cheap barriers inside it.
+///
+/// The caller is thread 0. Workers spin for a moment after each run, since the next step follows soon, and then sleep:
+/// an idle pool takes no time. A barrier costs one cache line's way to each other thread and back.
+/// Thread   run() belongs to one thread at a time.
+
+#include <atomic>
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <thread>
+#include <vector>
+
+namespace octavo::engine
+{
+
+class ComputePool
+{
+public:
+    explicit ComputePool(int threads);
+    ~ComputePool();
+    ComputePool(const ComputePool&) = delete;
+    ComputePool& operator=(const ComputePool&) = delete;
+
+    int threads() const { return m_threads; }
+
+    /// Calls work(thread) on every thread and returns when all are done.
+    template <typename Work>
+    void run(Work&& work)
+    {
+        start([](void* context, int thread) { (*static_cast<Work*>(context))(thread); }, &work);
+    }
+
+    /// Inside run(), on every thread: returns when all threads have come here.
+    void barrier(int thread);
+
+private:
+    using Function = void (*)(void*, int);
+    struct alignas(64) Flag {
+        std::atomic<std::uint32_t> value{0};
+    };
+
+    void start(Function function, void* context);
+    void loop(int thread);
+
+    const int m_threads;
+    std::unique_ptr<Flag[]> m_arrived; ///< barriers that each thread has reached
+    alignas(64) std::atomic<std::uint32_t> m_epoch{0};
+    std::atomic<int> m_sleepers{0};
+    std::atomic<bool> m_stopping{false};
+    Function m_function = nullptr;
+    void* m_context = nullptr;
+    std::vector<std::jthread> m_workers; // last: joined before the rest goes
+};
+
+} // namespace octavo::engine

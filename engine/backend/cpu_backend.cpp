@@ -1,0 +1,328 @@
+#include "engine/backend/cpu_backend.h"
+
+#include "engine/scheduler/memory_budget.h"
+
+#include <algorithm>
+#include <fstream>
+#include <new>
+#include <thread>
+
+#include <unistd.h>
+
+namespace octavo::engine
+{
+
+namespace cpu = kernels::cpu;
+
+namespace
+{
+
+/// Rows that pass through the layers together: enough to share a weight's load, few enough for their work space to
+/// stay in the third-level cache.
+constexpr int passRows = 256;
+
+std::string mib(std::int64_t bytes)
+{
+    return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
+std::string name(SlotId slot)
+{
+    return "Sequence " + std::to_string(std::int32_t(slot));
+}
+
+Result<cpu::Path> choosePath(const std::string& wanted)
+{
+    if (wanted.empty())
+        return cpu::bestPath();
+    for (cpu::Path path : {cpu::Path::Plain, cpu::Path::Avx2, cpu::Path::Avx512}) {
+        if (cpu::pathName(path) != wanted)
+            continue;
+        if (!cpu::isSupported(path))
+            return Error{ErrorCode::Unsupported, "This processor cannot run the " + wanted + " kernels; the best it has is " +
+                                                     std::string(cpu::pathName(cpu::bestPath()))};
+        return path;
+    }
+    return Error{ErrorCode::InvalidArgument,
+                 "There are no CPU kernels called '" + wanted + "'; name plain, avx2, avx512 or reference"};
+}
+
+std::string describe(cpu::Path path, int threads)
+{
+    std::string processor = "CPU";
+    std::ifstream in("/proc/cpuinfo");
+    for (std::string line; std::getline(in, line);) {
+        const std::size_t colon = line.find(": ");
+        if (line.starts_with("model name") && colon != std::string::npos) {
+            processor = line.substr(colon + 2);
+            break;
+        }
+    }
+    const char* instructions = path == cpu::Path::Avx512 ? "AVX-512 VNNI" : path == cpu::Path::Avx2 ? "AVX2" : "no SIMD";
+    return processor + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + instructions;
+}
+
+} // namespace
+
+Result<std::unique_ptr<Backend>> makeCpuBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                                const BackendOptions& options)
+{
+    return CpuBackend::create(config, std::move(weights), options);
+}
+
+Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
+                                                    std::shared_ptr<const ModelWeights> weights,
+                                                    const BackendOptions& options)
+{
+    OCTAVO_TRY(const cpu::Path path, choosePath(options.cpuPath));
+    const int available = int(std::max(1u, std::thread::hardware_concurrency()));
+    const int threads = options.threads > 0 ? std::min(options.threads, 256) : available;
+    try {
+        OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights)));
+        std::unique_ptr<CpuBackend> backend(
+            new CpuBackend(std::move(model), cpu::kernels(path), threads, options.memoryBudgetBytes));
+        if (!backend->m_forward.ready())
+            return Error{ErrorCode::OutOfMemory, "The CPU backend's work space of " +
+                                                     mib(backend->m_forward.workBytes()) + " could not be had"};
+        return std::unique_ptr<Backend>(std::move(backend));
+    } catch (const std::bad_alloc&) {
+        return Error{ErrorCode::OutOfMemory, "Memory ran out while weights were repacked for the CPU"};
+    }
+}
+
+CpuBackend::CpuBackend(CpuModel model, const cpu::Kernels& kernels, int threads, std::int64_t budgetBytes)
+    : m_model(std::move(model))
+    , m_kernels(kernels)
+    , m_threads(threads)
+    , m_budget(budgetBytes)
+    , m_recurrent(RecurrentShape::of(m_model.config))
+    , m_pages({m_model.attentionLayers, m_model.config.numKvHeads, m_model.config.headDim})
+    , m_forward(m_model, kernels, threads, passRows)
+{
+    m_rows.reserve(std::size_t(maxStepRows()));
+}
+
+BackendInfo CpuBackend::info() const
+{
+    return {"cpu", describe(m_kernels.path, m_threads), std::string(cpu::pathName(m_kernels.path)), m_model.bytes};
+}
+
+BackendStats CpuBackend::stats() const
+{
+    BackendStats stats;
+    stats.memoryUsedBytes = m_model.bytes + m_forward.workBytes() + m_reservedBytes;
+    stats.memoryTotalBytes = std::int64_t(::sysconf(_SC_PHYS_PAGES)) * std::int64_t(::sysconf(_SC_PAGESIZE));
+    stats.hostTierBytes = m_kvBytes;
+    stats.hostTierLimitBytes = m_budget;
+    stats.prefillTokens = m_prefillTokens;
+    stats.decodeTokens = m_decodeTokens;
+    stats.denseSteps = m_steps;
+    return stats;
+}
+
+std::int64_t CpuBackend::sequenceBytes(std::int64_t tokens) const
+{
+    const std::int64_t pages = (tokens + cpu::pageTokens - 1) / cpu::pageTokens;
+    return pages * m_pages.shape().pageBytes() + m_recurrent.totalFloats() * std::int64_t(sizeof(float));
+}
+
+Result<SlotId> CpuBackend::createSequence(std::int64_t maxTokens)
+{
+    return addSequence(maxTokens, nullptr);
+}
+
+Result<SlotId> CpuBackend::forkSequence(SlotId source, std::int64_t maxTokens)
+{
+    OCTAVO_TRY(const CpuSequence* sequence, ready(source, {}));
+    return addSequence(maxTokens, sequence);
+}
+
+Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence* source)
+{
+    const std::int64_t held = source ? source->length : 0;
+    const std::int64_t least = source ? held : 1;
+    if (maxTokens < least || maxTokens > m_model.config.maxPositions)
+        return Error{ErrorCode::InvalidArgument, "A sequence of " + std::to_string(maxTokens) +
+                                                     " tokens was asked for, expected " + std::to_string(least) +
+                                                     " to " + std::to_string(m_model.config.maxPositions)};
+    // Whole pages that the source holds are shared, not taken again.
+    const std::int64_t bytes =
+        sequenceBytes(maxTokens) - held / cpu::pageTokens * m_pages.shape().pageBytes();
+    std::int64_t budget = m_budget;
+    if (budget <= 0) {
+        const auto memory = availableMemory();
+        budget = memory ? m_reservedBytes + memory->freeBytes : std::numeric_limits<std::int64_t>::max();
+    }
+    if (bytes > budget - m_reservedBytes)
+        return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
+                                                 mib(bytes) + ", but of " + mib(budget) + " for sequences only " +
+                                                 mib(budget - m_reservedBytes) + " are free"};
+    try {
+        auto sequence = std::make_unique<CpuSequence>(m_pages, m_recurrent, maxTokens);
+        if (sequence->recurrent.empty() && m_recurrent.totalFloats() > 0)
+            return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
+                                                     mib(bytes) + ", which could not be had"};
+        sequence->bytes = bytes;
+        if (source) {
+            sequence->length = held;
+            sequence->kv.shareFrom(source->kv, held);
+            std::copy_n(source->recurrent.as<float>(), m_recurrent.totalFloats(), sequence->recurrent.as<float>());
+        }
+        const SlotId slot{m_nextSlot};
+        m_sequences.emplace(slot, std::move(sequence));
+        ++m_nextSlot;
+        m_reservedBytes += bytes;
+        return slot;
+    } catch (const std::bad_alloc&) {
+        return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
+                                                 mib(bytes) + ", which could not be had"};
+    }
+}
+
+void CpuBackend::destroySequence(SlotId slot)
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end())
+        return;
+    m_reservedBytes -= it->second->bytes;
+    m_sequences.erase(it);
+    m_kvBytes = m_pages.pagesInUse() * m_pages.shape().pageBytes();
+}
+
+std::int64_t CpuBackend::length(SlotId slot) const
+{
+    const auto it = m_sequences.find(slot);
+    return it == m_sequences.end() ? 0 : it->second->length + it->second->pendingRows;
+}
+
+Result<CpuSequence*> CpuBackend::find(SlotId slot)
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end())
+        return Error{ErrorCode::NotFound, name(slot) + " does not exist"};
+    return it->second.get();
+}
+
+Result<CpuSequence*> CpuBackend::ready(SlotId slot, std::span<const TokenId> tokens)
+{
+    OCTAVO_TRY(CpuSequence * sequence, find(slot));
+    if (sequence->pendingRows > 0)
+        return Error{ErrorCode::InvalidArgument,
+                     name(slot) + " has " + std::to_string(sequence->pendingRows) + " rows that were not committed"};
+    for (TokenId token : tokens) {
+        if (token < 0 || token >= m_model.config.vocabSize)
+            return Error{ErrorCode::InvalidArgument, "Token id " + std::to_string(token) +
+                                                         " is not below the vocabulary's " +
+                                                         std::to_string(m_model.config.vocabSize)};
+    }
+    if (std::int64_t(tokens.size()) > sequence->maxTokens - sequence->length)
+        return Error{ErrorCode::ContextFull, "The context holds " + std::to_string(sequence->length) + " of " +
+                                                 std::to_string(sequence->maxTokens) + " tokens, " +
+                                                 std::to_string(tokens.size()) + " more do not fit"};
+    return sequence;
+}
+
+Result<void> CpuBackend::makeRoom(CpuSequence& sequence, std::int64_t tokens)
+{
+    const bool done = sequence.kv.prepare(sequence.length, tokens);
+    m_kvBytes = m_pages.pagesInUse() * m_pages.shape().pageBytes();
+    if (!done)
+        return Error{ErrorCode::OutOfMemory, "No memory was left for the keys and values of " +
+                                                 std::to_string(tokens) + " more tokens (" +
+                                                 std::to_string(sequence.length) + " are held)"};
+    return {};
+}
+
+Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits)
+{
+    const std::size_t vocab = std::size_t(m_model.config.vocabSize), rows = tokens.size();
+    if (rows < 1 || rows > std::size_t(maxPrefillSlice()))
+        return Error{ErrorCode::InvalidArgument, "A slice has " + std::to_string(rows) + " tokens, expected 1 to " +
+                                                     std::to_string(maxPrefillSlice())};
+    if (!logits.empty() && logits.size() != vocab && logits.size() != rows * vocab)
+        return Error{ErrorCode::InvalidArgument, "The logits of a slice take " + std::to_string(vocab) + " or " +
+                                                     std::to_string(rows * vocab) + " floats, found " +
+                                                     std::to_string(logits.size())};
+    OCTAVO_TRY(CpuSequence * sequence, ready(slot, tokens));
+    OCTAVO_CHECK(makeRoom(*sequence, std::int64_t(rows)));
+    const bool every = logits.size() == rows * vocab;
+    for (std::size_t done = 0; done < rows;) {
+        // Passes end at multiples of 64 positions too.
+        const std::size_t take = std::min(
+            rows - done, std::size_t(passRows - sequence->length % cpu::gdnChunkRows));
+        const CpuRows entry{sequence, tokens.subspan(done, take)};
+        const bool last = done + take == rows;
+        if (every)
+            m_forward.run(CpuPass::Prefill, std::span(&entry, 1), int(take), logits.data() + done * vocab);
+        else
+            m_forward.run(CpuPass::Prefill, std::span(&entry, 1), last && !logits.empty() ? 1 : 0, logits.data());
+        sequence->length += std::int64_t(take);
+        done += take;
+    }
+    m_prefillTokens += std::int64_t(rows);
+    return {};
+}
+
+Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<float> logits)
+{
+    const std::size_t vocab = std::size_t(m_model.config.vocabSize);
+    std::size_t rows = 0;
+    m_rows.clear();
+    for (const StepEntry& entry : entries) {
+        OCTAVO_TRY(CpuSequence * sequence, ready(entry.slot, entry.tokens));
+        const bool repeated =
+            std::ranges::any_of(m_rows, [sequence](const CpuRows& other) { return other.sequence == sequence; });
+        if (entry.tokens.empty() || repeated)
+            return Error{ErrorCode::InvalidArgument, "A step needs at least one token for each of different sequences"};
+        rows += entry.tokens.size();
+        if (rows > std::size_t(maxStepRows()))
+            break;
+        m_rows.push_back({sequence, entry.tokens});
+    }
+    if (rows > std::size_t(maxStepRows()) || logits.size() != rows * vocab)
+        return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(rows) + " rows (at most " +
+                                                     std::to_string(maxStepRows()) + ") came with room for " +
+                                                     std::to_string(logits.size() / vocab) + " rows of logits"};
+    if (rows == 0)
+        return {};
+    for (const CpuRows& entry : m_rows) {
+        const std::size_t count = entry.tokens.size();
+        OCTAVO_CHECK(makeRoom(*entry.sequence, std::int64_t(count)));
+        const std::size_t bytes =
+            count * std::size_t(m_recurrent.layers * m_recurrent.pendingFloats()) * sizeof(float);
+        if (count > 1 && entry.sequence->pending.bytes() < bytes) {
+            entry.sequence->pending = BigPages(bytes);
+            if (entry.sequence->pending.empty())
+                return Error{ErrorCode::OutOfMemory, "No memory was left for the state of " + std::to_string(count) +
+                                                         " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
+        }
+    }
+    m_forward.run(CpuPass::Step, m_rows, int(rows), logits.data());
+    for (const CpuRows& entry : m_rows) {
+        if (entry.tokens.size() > 1)
+            entry.sequence->pendingRows = int(entry.tokens.size());
+        else
+            ++entry.sequence->length;
+    }
+    m_decodeTokens += std::int64_t(rows);
+    ++m_steps;
+    return {};
+}
+
+Result<void> CpuBackend::commit(SlotId slot, int keptRows)
+{
+    OCTAVO_TRY(CpuSequence * sequence, find(slot));
+    const int rows = std::max(1, sequence->pendingRows);
+    if (keptRows < 1 || keptRows > rows)
+        return Error{ErrorCode::InvalidArgument,
+                     std::to_string(keptRows) + " rows were to be kept, expected 1 to " + std::to_string(rows)};
+    if (sequence->pendingRows == 0)
+        return {};
+    m_forward.commit(*sequence, keptRows);
+    sequence->length += keptRows;
+    sequence->pendingRows = 0;
+    sequence->kv.truncate(sequence->length);
+    return {};
+}
+
+} // namespace octavo::engine

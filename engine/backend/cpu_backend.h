@@ -1,0 +1,58 @@
+#pragma once
+
+/// The CPU as a Backend. makeCpuBackend() is declared in backend_factory.h.
+
+#include "engine/backend/backend.h"
+#include "engine/backend/backend_factory.h"
+#include "engine/backend/cpu_forward.h"
+
+#include <atomic>
+#include <map>
+
+namespace octavo::engine
+{
+
+class CpuBackend final : public Backend
+{
+public:
+    static Result<std::unique_ptr<Backend>> create(const ModelConfig& config,
+                                                   std::shared_ptr<const ModelWeights> weights,
+                                                   const BackendOptions& options);
+
+    const ModelConfig& config() const override { return m_model.config; }
+    BackendInfo info() const override;
+    BackendStats stats() const override;
+    int maxPrefillSlice() const override { return 2048; }
+    int maxStepRows() const override { return 128; }
+    std::int64_t sequenceBytes(std::int64_t tokens) const override;
+    Result<SlotId> createSequence(std::int64_t maxTokens) override;
+    Result<SlotId> forkSequence(SlotId source, std::int64_t maxTokens) override;
+    void destroySequence(SlotId slot) override;
+    std::int64_t length(SlotId slot) const override;
+    Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
+    Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
+    Result<void> commit(SlotId slot, int keptRows) override;
+
+private:
+    CpuBackend(CpuModel model, const kernels::cpu::Kernels& kernels, int threads, std::int64_t budgetBytes);
+
+    Result<SlotId> addSequence(std::int64_t maxTokens, const CpuSequence* source);
+    Result<CpuSequence*> find(SlotId slot);
+    /// The sequence, when it exists, has nothing uncommitted, and `tokens` are valid and fit.
+    Result<CpuSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
+    Result<void> makeRoom(CpuSequence& sequence, std::int64_t tokens);
+
+    const CpuModel m_model;
+    const kernels::cpu::Kernels& m_kernels;
+    const int m_threads;
+    const std::int64_t m_budget;
+    const RecurrentShape m_recurrent;
+    KvPagePool m_pages;
+    CpuForward m_forward;
+    std::map<SlotId, std::unique_ptr<CpuSequence>> m_sequences;
+    std::vector<CpuRows> m_rows; // reused, so that a step allocates nothing
+    std::int32_t m_nextSlot = 0;
+    std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,106 @@
+#pragma once
+
+/// Runs rows of tokens through a CpuModel. One pass is one parallel region: each thread takes the same heads and output
+/// panels of every layer, so what a head needs stays with its thread and few barriers are left (four per layer when
+/// decoding).
+///
+/// Numerics every row is computed the same way whatever stands beside it; a pass of single rows equals passes of one.
+
+#include "engine/backend/compute_pool.h"
+#include "engine/backend/cpu_model.h"
+#include "engine/backend/cpu_sequence.h"
+
+#include <span>
+
+namespace octavo::engine
+{
+
+/// Part of a pass: rows of one sequence at its end.
+struct CpuRows {
+    CpuSequence* sequence = nullptr;
+    std::span<const TokenId> tokens;
+};
+
+enum class CpuPass {
+    Prefill, ///< one sequence, chunked GDN, state moves on
+    Step,    ///< recurrent GDN; sequences with several rows keep their state until commit()
+};
+
+class CpuForward
+{
+public:
+    CpuForward(const CpuModel& model, const kernels::cpu::Kernels& kernels, int threads, int maxRows);
+    ~CpuForward();
+
+    bool ready() const; ///< whether the work space could be had
+
+    int maxRows() const { return m_maxRows; }
+    std::int64_t workBytes() const;
+
+    /// Pages, pending memory and lengths are the caller's affair; `logitRows` last rows give logits.
+    void run(CpuPass pass, std::span<const CpuRows> entries, int logitRows, float* logits);
+    /// Takes the first `kept` of a sequence's pending rows into its recurrent state.
+    void commit(CpuSequence& sequence, int kept);
+
+private:
+    struct Private; ///< one thread's buffers
+    struct Range {
+        int begin = 0, end = 0;
+    };
+    /// Normalised or plain rows, as floats and quantised.
+    struct Input {
+        const float* x = nullptr;
+        std::int64_t stride = 0;
+        kernels::cpu::QuantizedRows quantized;
+    };
+
+    Range share(int count, int thread) const;
+    /// `rows` rows of x for `linear`: normalised where normWeight is given, quantised where it wants that.
+    Input prepare(int thread, const float* x, std::int64_t stride, int rows, const float* normWeight,
+                  const CpuLinear& linear);
+    void linear(const CpuLinear& linear, const Input& input, int outputBegin, int outputEnd, float* out,
+                std::int64_t outStride) const;
+    void addToHidden(int thread, const CpuLinear& layer, const Input& input);
+
+    void runThread(int thread);
+    void embed(int thread);
+    void gdnLayer(int thread, const CpuLayer& layer);
+    void gdnStep(int thread, const CpuLayer& layer, Range keyHeads);
+    void gdnPrefill(int thread, const CpuLayer& layer, Range keyHeads);
+    void convolve(const CpuLayer& layer, int channelBegin, int channelEnd);
+    void attentionLayer(int thread, const CpuLayer& layer);
+    void attend(int thread, const CpuLayer& layer, const CpuRows& entry, int firstRow, int kvHead);
+    void mlp(int thread, const CpuLayer& layer);
+    void writeLogits(int thread);
+
+    const CpuModel& m_model;
+    const ModelConfig& m_config;
+    const kernels::cpu::Kernels& m_kernels;
+    const RecurrentShape m_shape;
+    const int m_maxRows;
+    ComputePool m_pool;
+    std::vector<float> m_ropeFrequencies;
+
+    // The pass at hand.
+    CpuPass m_pass = CpuPass::Step;
+    std::span<const CpuRows> m_entries;
+    int m_rows = 0, m_logitRows = 0;
+    float* m_logits = nullptr;
+
+    // Shared rows, (maxRows, ...) each.
+    BigPages m_memory;
+    float* m_hidden = nullptr;
+    float* m_norm = nullptr;
+    float* m_projected = nullptr; ///< qkv, gate and up, and what goes to the hidden rows
+    float* m_conv = nullptr;
+    float* m_gate = nullptr;      ///< z
+    float* m_mixed = nullptr;     ///< what out, o and down take in
+    float* m_scales = nullptr;
+    float* m_cosines = nullptr;
+    float* m_sines = nullptr;
+    std::int16_t* m_quantized = nullptr;
+    int m_widest = 0; ///< the longest input row
+    std::vector<std::unique_ptr<Private>> m_private;
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,71 @@
+#pragma once
+
+/// Keys and values of one sequence on the CPU: int8 rows in pages that sequences share, copied when written.
+///
+/// Layout   a page holds kernels::cpu::pageTokens tokens of all attention layers; for each (layer, KV head) keys in
+///          panels of 16 tokens, values in panels of 16 dimensions, and one scale per token for either.
+/// Memory   pages come from a pool of big chunks and go back to it when no sequence holds them.
+/// Thread   the backend's; writes to different heads may run at once after prepare().
+
+#include "engine/memory/big_pages.h"
+#include "kernels/cpu/kernels.h"
+
+#include <cstdint>
+#include <memory>
+#include <vector>
+
+namespace octavo::engine
+{
+
+struct KvShape {
+    int layers = 0, kvHeads = 0, headDim = 0;
+
+    std::int64_t headBytes() const { return std::int64_t(kernels::cpu::pageTokens) * (2 * headDim + 8); }
+    std::int64_t pageBytes() const { return headBytes() * layers * kvHeads; }
+};
+
+/// Hands out pages. Outlives nothing: pages keep what they need of it alive.
+class KvPagePool
+{
+public:
+    using Page = std::shared_ptr<std::byte>;
+
+    explicit KvPagePool(const KvShape& shape);
+
+    const KvShape& shape() const { return m_shape; }
+    /// Null when the system has no memory left. The content is not defined.
+    Page take();
+    std::int64_t pagesInUse() const;
+
+private:
+    struct Store;
+    const KvShape m_shape;
+    std::shared_ptr<Store> m_store;
+};
+
+class KvRows
+{
+public:
+    explicit KvRows(KvPagePool& pool) : m_pool(&pool) {}
+
+    /// Makes positions [length, length + tokens) writable: adds pages and copies one that is shared. False when memory
+    /// ran out; the rows are then as they were.
+    bool prepare(std::int64_t length, std::int64_t tokens);
+    /// Shares the pages that hold the first `length` positions of `other`.
+    void shareFrom(const KvRows& other, std::int64_t length);
+    /// Lets go of pages beyond `length`.
+    void truncate(std::int64_t length);
+
+    int pages() const { return int(m_pages.size()); }
+    kernels::cpu::KvPageView view(int page, int layer, int kvHead) const;
+    void write(const kernels::cpu::Kernels& kernels, int layer, int kvHead, std::int64_t position, const float* k,
+               const float* v) const;
+
+private:
+    std::byte* head(int page, int layer, int kvHead) const;
+
+    KvPagePool* m_pool;
+    std::vector<KvPagePool::Page> m_pages;
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,45 @@
+#pragma once
+
+/// A model's weights as the CPU kernels want them. Immutable after load(); shared by the compute threads.
+
+#include "engine/backend/cpu_linear.h"
+
+#include <optional>
+
+namespace octavo::engine
+{
+
+struct CpuAttention {
+    CpuLinear q, k, v, o;
+    std::vector<float> qNorm, kNorm;
+};
+
+struct CpuGdn {
+    CpuLinear qkv, z, ba, out;      ///< ba: rows of b, then of a
+    std::vector<float> taps;        ///< (linearConvKernel, convDim)
+    std::vector<float> decayRate;   ///< exp(A_log)
+    std::vector<float> dtBias, norm;
+};
+
+struct CpuLayer {
+    std::vector<float> inputNorm, postAttentionNorm;
+    std::optional<CpuAttention> attention;
+    std::optional<CpuGdn> gdn;
+    CpuLinear gate, up, down;
+    int kindIndex = 0; ///< among the layers of its kind
+};
+
+struct CpuModel {
+    ModelConfig config;
+    std::shared_ptr<const ModelWeights> source; ///< the embedding is read from the map
+    std::vector<CpuLayer> layers;
+    std::vector<float> finalNorm;
+    CpuLinear head;
+    int attentionLayers = 0, gdnLayers = 0;
+    std::int64_t bytes = 0;
+
+    /// Fails with Unsupported where a size does not suit the kernels (each must be a multiple of 16).
+    static Result<CpuModel> load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights);
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,77 @@
+#pragma once
+
+/// What one sequence holds on the CPU backend.
+
+#include "engine/backend/cpu_kv_rows.h"
+#include "engine/model/model_config.h"
+
+#include <algorithm>
+
+namespace octavo::engine
+{
+
+/// Sizes of the recurrent part, in floats.
+struct RecurrentShape {
+    int layers = 0, keyHeads = 0, valueHeads = 0, keyDim = 0, valueDim = 0, convDim = 0, history = 0;
+
+    static RecurrentShape of(const ModelConfig& config)
+    {
+        return {config.numLayers - config.numFullAttentionLayers(), config.linearNumKeyHeads,
+                config.linearNumValueHeads, config.linearKeyHeadDim, config.linearValueHeadDim, config.convDim(),
+                config.linearConvKernel - 1};
+    }
+    std::int64_t headFloats() const { return std::int64_t(keyDim) * valueDim; }
+    std::int64_t stateFloats() const { return headFloats() * valueHeads; }
+    std::int64_t convFloats() const { return std::int64_t(history) * convDim; }
+    std::int64_t totalFloats() const { return layers * (stateFloats() + convFloats()); }
+    /// What one unconfirmed row leaves behind in a layer: convolution input, keys, corrections and decays.
+    std::int64_t pendingFloats() const
+    {
+        return convDim + std::int64_t(keyHeads) * keyDim + std::int64_t(valueHeads) * (valueDim + 16);
+    }
+};
+
+struct CpuSequence {
+    CpuSequence(KvPagePool& pool, const RecurrentShape& recurrentShape, std::int64_t tokens)
+        : shape(recurrentShape)
+        , maxTokens(tokens)
+        , kv(pool)
+        , recurrent(std::size_t(shape.totalFloats()) * sizeof(float))
+    {
+    }
+
+    const RecurrentShape shape;
+    const std::int64_t maxTokens;
+    std::int64_t bytes = 0;  ///< reserved for it
+    std::int64_t length = 0; ///< of confirmed rows
+    int pendingRows = 0;     ///< rows of a step that wait for commit(); positions length .. length + pendingRows - 1
+    KvRows kv;
+    BigPages recurrent;
+    BigPages pending;        ///< [layer][row][pendingFloats], taken at the first step of several rows
+
+    float* state(int layer, int head) const
+    {
+        return recurrent.as<float>() + layer * shape.stateFloats() + head * shape.headFloats();
+    }
+    /// The last `history` inputs of the convolution, oldest first.
+    float* conv(int layer) const
+    {
+        return recurrent.as<float>() + shape.layers * shape.stateFloats() + layer * shape.convFloats();
+    }
+    // Parts of pending row `row`.
+    float* pendingConv(int layer, int row, int rows) const
+    {
+        return pending.as<float>() + (std::int64_t(layer) * rows + row) * shape.pendingFloats();
+    }
+    float* pendingKeys(int layer, int row, int rows) const { return pendingConv(layer, row, rows) + shape.convDim; }
+    float* pendingCorrections(int layer, int row, int rows) const
+    {
+        return pendingKeys(layer, row, rows) + std::int64_t(shape.keyHeads) * shape.keyDim;
+    }
+    float* pendingDecays(int layer, int row, int rows) const
+    {
+        return pendingCorrections(layer, row, rows) + std::int64_t(shape.valueHeads) * shape.valueDim;
+    }
+};
+
+} // namespace octavo::engine
