@@ -6,11 +6,9 @@
 #include <array>
 #include <string_view>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 using std::string_view;
 

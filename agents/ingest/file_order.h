@@ -4,8 +4,7 @@
 
 #include <QByteArray>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 /// What changes least comes first, so that a new commit finds the longest prefix of its context already read:
 /// licences (0), vendored folders (1), all else by path (2), then what changes with nearly every commit: changelogs,

@@ -5,11 +5,9 @@
 #include <algorithm>
 #include <cstring>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 constexpr qsizetype binaryProbe = 8000; // as git looks
 constexpr qsizetype maxLineBytes = 20'000;

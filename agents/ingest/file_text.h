@@ -5,8 +5,7 @@
 #include <QByteArray>
 #include <QString>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 /// Larger files are listed, never read: counting stays quick and one file cannot fill a context.
 inline constexpr qint64 maxFileBytes = 1024 * 1024;

@@ -1,10 +1,8 @@
 #include "agents/ingest/glob.h"
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 constexpr qsizetype maxAlternatives = 1000;
 
@@ -252,8 +250,7 @@ bool Glob::matches(const QByteArray& path) const
     return false;
 }
 
-namespace
-{
+namespace {
 
 const Glob* lastMatch(const QList<Glob>& globs, const QByteArray& path)
 {

@@ -9,8 +9,7 @@
 #include <QString>
 #include <QStringList>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 /// One pattern. `*` and `?` stop at '/', `**` as a whole segment spans folders, [a-z] and [!a-z] are sets, {a,b}
 /// alternatives (they nest), `\` takes the next character literally. A pattern without '/' (but at its end) fits at

@@ -11,11 +11,9 @@
 
 #include <algorithm>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 constexpr qint64 progressIntervalMs = 50;
 constexpr int cacheBatch = 256;

@@ -10,8 +10,7 @@
 #include <atomic>
 #include <functional>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 /// Token counts of blobs, kept between ingestions: counting is the slow part. Thread: any.
 class TokenCountCache

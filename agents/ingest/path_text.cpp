@@ -5,11 +5,9 @@
 
 #include <algorithm>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 void appendEscaped(QString& out, uchar byte)
 {

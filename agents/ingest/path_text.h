@@ -5,8 +5,7 @@
 #include <QByteArray>
 #include <QString>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 /// `path` as text, so that different paths give different texts and none holds a control character.
 ///

@@ -14,11 +14,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 template <auto Free>
 struct Deleter {
@@ -272,8 +270,7 @@ QList<RefInfo> Repository::refs() const
     return out;
 }
 
-namespace
-{
+namespace {
 
 struct TreeWalk {
     git_repository* repository;

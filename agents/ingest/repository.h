@@ -12,8 +12,7 @@
 #include <atomic>
 #include <memory>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 struct CommitInfo {
     QString ref; ///< as resolved: "main", "v1.2", or a short id where no name was given

@@ -4,14 +4,12 @@
 #include <fstream>
 #include <iterator>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 using engine::SpecialTokens;
 using engine::TokenId;
 
-namespace
-{
+namespace {
 
 constexpr std::size_t chunkBytes = 64 * 1024;
 constexpr std::size_t maxAddedTokenBytes = 64;
@@ -101,8 +99,7 @@ Result<PromptBuilder> PromptBuilder::create(const engine::Tokenizer& tokenizer, 
     return out;
 }
 
-namespace
-{
+namespace {
 
 void append(PromptBuilder::Ids& ids, const engine::Tokenizer& tokenizer, std::string_view text)
 {

@@ -23,8 +23,7 @@
 #include <string_view>
 #include <vector>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 /// What depends on the model.
 struct PromptTemplate {

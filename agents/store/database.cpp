@@ -5,11 +5,9 @@
 
 #include <sqlite3.h>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 constexpr int busyTimeoutMs = 3000;
 

@@ -12,8 +12,7 @@
 struct sqlite3;
 struct sqlite3_stmt;
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 class Database;
 

@@ -7,11 +7,9 @@
 #include <QJsonObject>
 #include <QtEndian>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 QString compact(const QJsonDocument& document)
 {

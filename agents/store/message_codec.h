@@ -6,8 +6,7 @@
 
 #include <vector>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 QString encodeFigures(const AnswerFigures& figures);
 AnswerFigures decodeFigures(const QString& json);

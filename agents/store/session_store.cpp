@@ -7,11 +7,9 @@
 
 #include <iterator>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
-namespace
-{
+namespace {
 
 /// migrations[i] leads from user_version i to i + 1. Those that were released are never changed.
 constexpr const char* migrations[] = {

@@ -14,8 +14,7 @@
 #include <optional>
 #include <vector>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 struct StoredContext {
     ContextId id{};

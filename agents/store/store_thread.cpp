@@ -1,7 +1,6 @@
 #include "agents/store/store_thread.h"
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 using Clock = std::chrono::steady_clock;
 

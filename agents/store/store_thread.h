@@ -16,8 +16,7 @@
 #include <mutex>
 #include <thread>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 class StoreThread
 {

@@ -5,8 +5,7 @@
 
 #include <QtGlobal>
 
-namespace octavo::agents::tests
-{
+namespace octavo::agents::tests {
 
 /// The demo model's tokenizer, loaded once.
 inline const engine::Tokenizer& demoTokenizer()

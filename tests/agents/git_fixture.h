@@ -11,8 +11,7 @@
 
 #include <filesystem>
 
-namespace octavo::agents::tests
-{
+namespace octavo::agents::tests {
 
 class GitFixture
 {

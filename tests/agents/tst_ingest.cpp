@@ -12,8 +12,7 @@ using namespace octavo;
 using namespace octavo::agents;
 using namespace octavo::agents::tests;
 
-namespace
-{
+namespace {
 
 class MemoryCache final : public TokenCountCache
 {

@@ -13,8 +13,7 @@ using namespace octavo::agents;
 using namespace octavo::agents::tests;
 using Ids = PromptBuilder::Ids;
 
-namespace
-{
+namespace {
 
 std::string decode(const Ids& ids, std::size_t from, std::size_t to)
 {

@@ -14,8 +14,7 @@
 using namespace octavo;
 using namespace octavo::agents;
 
-namespace
-{
+namespace {
 
 StoredMessage message(qint64 id, MessageRole role, const QString& text, MessageState state = MessageState::Complete)
 {

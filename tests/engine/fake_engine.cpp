@@ -134,7 +134,8 @@ bool FakeEngine::advance(Entry& entry, std::unique_lock<std::mutex>& lock)
 {
     const RequestId id = entry.request.id;
     const bool isCancelled = m_closing || m_cancelled.contains(id);
-    const bool isHeld = entry.script.waits && entry.sent > 0 && !m_resumed;
+    const bool hasBegun = entry.sent > 0 || (entry.started && entry.request.maxNewTokens == 0);
+    const bool isHeld = entry.script.waits && hasBegun && !m_resumed;
     if (isHeld && !isCancelled)
         return true;
     lock.unlock();

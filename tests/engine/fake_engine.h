@@ -22,7 +22,7 @@ struct Script {
     int microsBetweenPieces = 0;
     std::int64_t reused = 0;                  ///< tokens of the prompt said to be in memory already
     int readSlices = 1;                       ///< PrefillProgress events after the first
-    bool waits = false;                       ///< after the first piece, until resume() or cancel()
+    bool waits = false;                       ///< after the first piece (a mere read: at its end), until resume() or cancel()
     engine::FinishReason reason = engine::FinishReason::Stop;
     std::optional<Error> failure;             ///< instead of Finished, after the pieces
 };

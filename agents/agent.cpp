@@ -1,0 +1,593 @@
+#include "agents/agent.h"
+
+#include "agents/agent_private.h"
+#include "agents/workbench_private.h"
+
+namespace octavo::agents {
+
+namespace {
+
+constexpr qsizetype maxTitle = 80;
+
+QString titleOf(const QString& question)
+{
+    QString title = question.trimmed().section(u'\n', 0, 0).simplified();
+    if (title.size() > maxTitle)
+        title = title.left(maxTitle - 1) + QChar(0x2026);
+    return title.isEmpty() ? QStringLiteral("Conversation") : title;
+}
+
+} // namespace
+
+Agent::Agent(std::unique_ptr<Private> p, QObject* parent)
+    : QObject(parent)
+    , d(std::move(p))
+{
+    d->q = this;
+    d->poster = std::make_unique<Poster>(this);
+}
+
+Agent::~Agent()
+{
+    d->poster->close();
+}
+
+int Agent::index() const
+{
+    return d->index;
+}
+
+QString Agent::name() const
+{
+    return d->name;
+}
+
+void Agent::setName(const QString& name)
+{
+    if (name == d->name)
+        return;
+    d->name = name;
+    d->savePane();
+    emit nameChanged(name);
+}
+
+ContextInfo Agent::context() const
+{
+    const ContextEntry* entry = d->workbench->d->entry(d->context);
+    return entry != nullptr ? entry->info : ContextInfo{};
+}
+
+ConversationId Agent::conversation() const
+{
+    return d->conversation;
+}
+
+AgentStatus Agent::status() const
+{
+    return d->status;
+}
+
+const QList<Message>& Agent::messages() const
+{
+    return d->messages;
+}
+
+QString Agent::draft() const
+{
+    return d->draft;
+}
+
+void Agent::setDraft(const QString& text)
+{
+    if (text == d->draft)
+        return;
+    d->draft = text;
+    d->draftDirty = true;
+    emit draftChanged(text);
+}
+
+Result<void> Agent::ask(const QString& question)
+{
+    return d->begin(question, nullptr);
+}
+
+void Agent::stop()
+{
+    if (!d->run || d->run->stopping || d->run->finishing)
+        return;
+    AnswerRun& run = *d->run;
+    run.stopping = true;
+    d->setActivity(Activity::Stopping);
+    if (run.submitted) {
+        d->workbench->d->engine->cancel(run.request);
+        return;
+    }
+    if (run.waitsForContext)
+        d->workbench->d->stopWaiting(d->context, d->index);
+    d->engineDone(MessageState::Stopped, {}, {});
+}
+
+Result<void> Agent::regenerate()
+{
+    if (d->busy())
+        return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
+    if (d->messages.size() < 2 || d->messages.last().role != MessageRole::Assistant)
+        return Error{ErrorCode::NotFound, "there is no answer yet to be written anew"};
+    const Message question = d->messages[d->messages.size() - 2];
+    return d->begin(question.text, &question);
+}
+
+Result<void> Agent::editLast(const QString& question)
+{
+    if (d->busy())
+        return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
+    if (d->messages.size() < 2 || d->messages.last().role != MessageRole::Assistant)
+        return Error{ErrorCode::NotFound, "there is no question yet to be changed"};
+    OCTAVO_CHECK(d->checkRoom(question, d->messages.size() - 2));
+    d->abandon();
+    QList<MessageId> removed = {d->messages[d->messages.size() - 2].id, d->messages.last().id};
+    d->messages.remove(d->messages.size() - 2, 2);
+    d->workbench->d->write([removed](SessionStore& s) { return s.removeMessages(removed); });
+    emit conversationReset();
+    return d->begin(question, nullptr);
+}
+
+void Agent::setContext(ContextId context)
+{
+    if (context == d->context)
+        return;
+    d->reset(context);
+}
+
+void Agent::newConversation()
+{
+    d->reset(d->context);
+}
+
+void Agent::openConversation(ConversationId conversation)
+{
+    if (conversation == d->conversation || conversation == ConversationId{})
+        return;
+    Workbench::Private& workbench = *d->workbench->d;
+    for (Agent* other : workbench.agents) { // a conversation is in one pane at a time
+        if (other != this && other->d->conversation == conversation)
+            other->newConversation();
+    }
+    const quint64 serial = d->opening = d->nextSerial++;
+    workbench.store->read([this, poster = *d->poster, conversation, serial](SessionStore& store) {
+        auto messages = store.messages(conversation);
+        poster.post([this, conversation, serial, messages = std::move(messages)]() mutable {
+            if (serial == d->opening && messages)
+                d->showConversation(conversation, *std::move(messages));
+        });
+    });
+}
+
+Message* Agent::Private::message(MessageId id)
+{
+    for (auto it = messages.rbegin(); it != messages.rend(); ++it) {
+        if (it->id == id)
+            return &*it;
+    }
+    return nullptr;
+}
+
+/// Ids of the first `numMessages` messages, as the engine has seen them.
+PromptBuilder::Ids Agent::Private::conversationIds(qsizetype numMessages) const
+{
+    PromptBuilder::Ids out;
+    const PromptBuilder& prompt = *workbench->d->prompt;
+    for (qsizetype i = 0; i < numMessages; ++i) {
+        const Message& m = messages[i];
+        if (m.role == MessageRole::User)
+            prompt.appendQuestion(out, m.text.toStdString());
+        else
+            prompt.appendAnswer(out, m.text.toStdString(), ids.value(m.id));
+    }
+    return out;
+}
+
+/// How many tokens the prompt would have.
+Result<qint64> Agent::Private::checkRoom(const QString& question, qsizetype keptMessages) const
+{
+    constexpr qint64 smallestAnswer = 16;
+    const ContextEntry* entry = workbench->d->entry(context);
+    if (entry == nullptr)
+        return Error{ErrorCode::NotFound, name.toStdString() + " has no context: choose a repository first"};
+    if (entry->info.state == ContextState::Failed && !entry->data)
+        return Error{ErrorCode::NotFound, entry->info.problem.toStdString()};
+    const qint64 limit = workbench->d->engine->model().contextLimit;
+    const qint64 used = entry->stored.result.tokens + qint64(conversationIds(keptMessages).size());
+    const qint64 needed = qint64(workbench->d->prompt->questionTokens(question.toStdString())) + smallestAnswer;
+    if (used + needed > limit)
+        return Error{
+            ErrorCode::ContextFull,
+            "the context is full: " + std::to_string(used) + " of " + std::to_string(limit) +
+                " tokens are used, this question needs " + std::to_string(needed) + " (with a shortest answer): " +
+                (keptMessages > 0 ? "begin a new conversation" : "ask less at once or take a smaller context")};
+    return used + needed - smallestAnswer;
+}
+
+/// Starts an answer; `existingQuestion` is the last question, whose answer is to be replaced.
+Result<void> Agent::Private::begin(const QString& question, const Message* existingQuestion)
+{
+    Workbench::Private& w = *workbench->d;
+    if (busy())
+        return Error{ErrorCode::Busy, name.toStdString() + " is still answering: stop it first"};
+    if (question.trimmed().isEmpty())
+        return Error{ErrorCode::InvalidArgument, "the question is empty"};
+    OCTAVO_TRY(const qint64 tokens, checkRoom(question, messages.size() - (existingQuestion != nullptr ? 2 : 0)));
+    abandon();
+
+    const QDateTime now = QDateTime::currentDateTimeUtc();
+    QList<MessageId> removed;
+    QList<StoredMessage> added;
+    if (existingQuestion != nullptr) {
+        removed.append(messages.last().id);
+        messages.removeLast();
+        emit q->conversationReset();
+    } else {
+        StoredMessage asked;
+        asked.message.id = MessageId(++w.lastMessage);
+        asked.message.role = MessageRole::User;
+        asked.message.text = question;
+        asked.message.time = now;
+        added.append(asked);
+    }
+    StoredMessage answer;
+    answer.message.id = MessageId(++w.lastMessage);
+    answer.message.role = MessageRole::Assistant;
+    answer.message.state = MessageState::Pending;
+    answer.message.time = now;
+    added.append(answer);
+
+    StoredConversation created;
+    if (conversation == ConversationId{}) {
+        conversation = ConversationId(++w.lastConversation);
+        created.id = conversation;
+        created.context = context;
+        created.title = titleOf(question);
+        created.contextName = w.entry(context)->info.name;
+        created.lastUsed = now;
+        w.keepConversation(created);
+    }
+
+    run = std::make_unique<AnswerRun>();
+    run->serial = nextSerial++;
+    run->answer = answer.message.id;
+    run->clock.start();
+    if (const ContextEntry* entry = w.entry(context); entry != nullptr && entry->data)
+        run->scanner = std::make_shared<CitationScanner>(entry->data->index);
+    for (const StoredMessage& stored : std::as_const(added)) {
+        messages.append(stored.message);
+        emit q->messageAdded(stored.message);
+    }
+    w.touchConversation(conversation, int(messages.size()));
+
+    draft.clear();
+    draftDirty = false;
+    emit q->draftChanged(draft);
+    status = AgentStatus{};
+    status.activity = Activity::Queued;
+    status.contextTokens = tokens;
+    status.contextLimit = w.engine->model().contextLimit;
+    emitStatus();
+
+    // The question is committed before the engine sees it; should the disk refuse, the answer still comes.
+    const quint64 serial = run->serial;
+    w.write(
+        [created, removed, added, id = conversation, stored = pane()](SessionStore& s) -> Result<void> {
+            if (created.id != ConversationId{})
+                OCTAVO_CHECK(s.addConversation(created));
+            OCTAVO_CHECK(s.removeMessages(removed));
+            OCTAVO_CHECK(s.addMessages(id, added));
+            return s.savePane(stored);
+        },
+        [this, serial, post = *poster](bool) { post.post([this, serial] { proceed(serial); }); });
+    return {};
+}
+
+void Agent::Private::proceed(quint64 serial)
+{
+    if (!run || run->serial != serial || run->stopping)
+        return;
+    run->waitsForContext = true;
+    workbench->d->waitForContext(context, index, serial);
+}
+
+void Agent::Private::contextRead(quint64 serial, const Result<void>& result)
+{
+    if (!run || run->serial != serial || run->stopping)
+        return;
+    run->waitsForContext = false;
+    if (!result) {
+        engineDone(MessageState::Failed, QString::fromStdString(result.error().message), {});
+        return;
+    }
+    submit();
+}
+
+void Agent::Private::submit()
+{
+    Workbench::Private& w = *workbench->d;
+    const ContextEntry& entry = *w.entry(context);
+    if (!run->scanner)
+        run->scanner = std::make_shared<CitationScanner>(entry.data->index);
+    engine::GenerationRequest request;
+    request.id = run->request = w.engine->nextRequestId();
+    request.agent = engine::AgentId(quint32(index));
+    request.prompt = entry.data->ids;
+    const auto turns = conversationIds(messages.size() - 1);
+    request.prompt.insert(request.prompt.end(), turns.begin(), turns.end());
+    request.contextTokens = qint64(entry.data->ids.size());
+    request.maxNewTokens = w.options.maxNewTokens;
+    request.sampling = w.options.sampling;
+    const quint64 serial = run->serial;
+    run->stream =
+        std::make_unique<AnswerStream>([this, serial](StreamBatch&& batch) { take(serial, std::move(batch)); });
+    setActivity(Activity::Queued);
+    const auto accepted = w.engine->submit(std::move(request), run->stream->sink());
+    if (!accepted) {
+        engineDone(accepted.error().code == ErrorCode::ContextFull ? MessageState::ContextFull : MessageState::Failed,
+                   QString::fromStdString(accepted.error().message), {});
+        return;
+    }
+    run->submitted = true;
+}
+
+void Agent::Private::take(quint64 serial, StreamBatch&& batch)
+{
+    if (!run || run->serial != serial || run->finishing)
+        return;
+    if (batch.progress && !run->stopping) {
+        const auto& p = *batch.progress;
+        if (run->readStartMs < 0) {
+            run->readStartMs = run->clock.elapsed();
+            run->readStartDone = p.done;
+        }
+        status.readDone = p.done;
+        status.readTotal = p.total;
+        const double seconds = double(run->clock.elapsed() - run->readStartMs) / 1000.0;
+        if (p.done > run->readStartDone && seconds > 0.05) {
+            status.readTokensPerSecond = double(p.done - run->readStartDone) / seconds;
+            status.secondsLeft = double(p.total - p.done) / status.readTokensPerSecond;
+        }
+        if (status.activity == Activity::Queued || status.activity == Activity::Reading)
+            setActivity(Activity::Reading);
+    }
+    if ((!batch.text.isEmpty() || !batch.ids.empty()) && !run->stopping) {
+        status.contextTokens += qint64(batch.ids.size());
+        run->recent.emplace_back(run->clock.elapsed(), int(batch.ids.size()));
+        if (status.activity != Activity::Writing)
+            setActivity(Activity::Writing);
+        appendText(batch.text, std::move(batch.ids));
+    }
+    if (batch.failed)
+        engineDone(MessageState::Failed, QString::fromStdString(batch.failed->message), {});
+    else if (batch.finished) {
+        const auto& stats = batch.finished->stats;
+        AnswerFigures figures;
+        figures.promptTokens = stats.promptTokens;
+        figures.reusedTokens = stats.reusedTokens;
+        figures.newTokens = stats.newTokens;
+        figures.acceptedDrafts = stats.acceptedDrafts;
+        if (stats.newTokens > 0) {
+            figures.ttftMs = stats.ttftMs;
+            figures.tokensPerSecond = stats.decodeMs > 0 ? stats.decodeTokensPerSecond() : -1;
+            figures.worstGapMs = stats.worstGapMs;
+        }
+        MessageState outcome = MessageState::Complete;
+        switch (batch.finished->reason) {
+        case engine::FinishReason::Stop:
+            break;
+        case engine::FinishReason::Length:
+            outcome = MessageState::LengthLimit;
+            break;
+        case engine::FinishReason::ContextFull:
+            outcome = MessageState::ContextFull;
+            break;
+        case engine::FinishReason::Cancelled:
+            outcome = MessageState::Stopped;
+            break;
+        }
+        engineDone(run->stopping ? MessageState::Stopped : outcome, {}, figures);
+    }
+}
+
+void Agent::Private::appendText(const QString& text, std::vector<engine::TokenId> newIds)
+{
+    auto& known = ids[run->answer];
+    known.insert(known.end(), newIds.begin(), newIds.end());
+    run->unsavedIds.insert(run->unsavedIds.end(), newIds.begin(), newIds.end());
+    if (text.isEmpty())
+        return;
+    run->unsavedText += text;
+    message(run->answer)->text += text;
+    emit q->textAppended(run->answer, text);
+    postCitations(text, false);
+}
+
+void Agent::Private::postCitations(const QString& text, bool last)
+{
+    workbench->d->citationPool.start([this, text, last, scanner = run->scanner, serial = run->serial, post = *poster] {
+        qsizetype before = 0;
+        QList<Citation> found;
+        if (scanner) {
+            before = scanner->citations().size();
+            scanner->append(text);
+            if (last)
+                scanner->finish();
+            found = scanner->citations();
+        }
+        if (!last && found.size() == before)
+            return;
+        post.post([this, serial, last, found] {
+            if (!run || run->serial != serial)
+                return;
+            Message* answer = message(run->answer);
+            answer->citations = found;
+            if (last)
+                finish();
+            else
+                emit q->messageChanged(*answer);
+        });
+    });
+}
+
+void Agent::Private::engineDone(MessageState outcome, const QString& problem, const AnswerFigures& figures)
+{
+    run->finishing = true;
+    run->outcome = outcome;
+    run->problem = problem;
+    message(run->answer)->figures = figures;
+    postCitations({}, true);
+}
+
+void Agent::Private::finish()
+{
+    Message& answer = *message(run->answer);
+    answer.state = run->outcome;
+    answer.problem = run->problem;
+    const Message copy = answer;
+    const auto ended = std::exchange(run, nullptr);
+    workbench->d->write([copy, text = ended->unsavedText, newIds = ended->unsavedIds](SessionStore& s) -> Result<void> {
+        if (!text.isEmpty() || !newIds.empty())
+            OCTAVO_CHECK(s.appendText(copy.id, text, newIds));
+        return s.updateMessage(copy);
+    });
+    status.activity = Activity::Idle;
+    status.outcome = copy.state == MessageState::Failed    ? Outcome::Failed
+                     : copy.state == MessageState::Stopped ? Outcome::Stopped
+                                                           : Outcome::Done;
+    status.problem = copy.problem;
+    status.secondsLeft = status.readTokensPerSecond = -1;
+    status.tokensPerSecond = -1;
+    emit q->messageChanged(copy);
+    emitStatus();
+}
+
+void Agent::Private::flush()
+{
+    if (draftDirty)
+        savePane();
+    if (!run || (run->unsavedText.isEmpty() && run->unsavedIds.empty()))
+        return;
+    workbench->d->write(
+        [id = run->answer, text = std::exchange(run->unsavedText, {}),
+         newIds = std::exchange(run->unsavedIds, {})](SessionStore& s) { return s.appendText(id, text, newIds); });
+}
+
+/// Ends what runs without waiting for the engine: its message is Stopped, and what still comes is not for us.
+void Agent::Private::abandon()
+{
+    if (!run)
+        return;
+    if (run->submitted && !run->finishing)
+        workbench->d->engine->cancel(run->request);
+    if (run->waitsForContext)
+        workbench->d->stopWaiting(context, index);
+    if (!run->finishing)
+        run->outcome = MessageState::Stopped;
+    finish();
+}
+
+void Agent::Private::setActivity(Activity activity)
+{
+    status.activity = activity;
+    emitStatus();
+}
+
+/// What changes by itself while an answer runs.
+void Agent::Private::updateStatus()
+{
+    if (!run)
+        return;
+    const qint64 now = run->clock.elapsed();
+    while (!run->recent.empty() && run->recent.front().first < now - 1000)
+        run->recent.pop_front();
+    int tokens = 0;
+    for (const auto& [time, count] : run->recent)
+        tokens += count;
+    status.tokensPerSecond = status.activity == Activity::Writing && !run->recent.empty()
+                                 ? 1000.0 * tokens / double(std::max<qint64>(now - run->recent.front().first, 100))
+                                 : -1;
+    if (run->waitsForContext) {
+        const ContextEntry* entry = workbench->d->entry(context);
+        if (entry != nullptr && entry->info.state == ContextState::Reading) {
+            status.activity = Activity::Reading;
+            status.readDone = entry->info.readDone;
+            status.readTotal = entry->info.readTotal;
+            status.secondsLeft = entry->info.secondsLeft;
+            const double seconds = double(entry->clock.elapsed()) / 1000.0;
+            status.readTokensPerSecond =
+                entry->firstDone >= 0 && seconds > 0 ? double(status.readDone - entry->firstDone) / seconds : -1;
+        }
+    }
+    emitStatus();
+}
+
+void Agent::Private::emitStatus()
+{
+    emit q->statusChanged(status);
+}
+
+/// Ends what runs and shows an empty conversation about `newContext`.
+void Agent::Private::reset(ContextId newContext)
+{
+    abandon();
+    opening = 0;
+    const bool contextDiffers = newContext != context;
+    context = newContext;
+    conversation = ConversationId{};
+    messages.clear();
+    ids.clear();
+    status = AgentStatus{};
+    Workbench::Private& w = *workbench->d;
+    const ContextEntry* entry = w.entry(context);
+    status.contextTokens = entry != nullptr ? entry->stored.result.tokens : 0;
+    status.contextLimit = w.engine->model().contextLimit;
+    w.engine->releaseAgent(engine::AgentId(quint32(index)));
+    savePane();
+    emit q->conversationReset();
+    emitStatus();
+    if (contextDiffers) {
+        emit q->contextChanged(q->context());
+        w.countPanes();
+    }
+    emit w.q->conversationsChanged();
+}
+
+void Agent::Private::showConversation(ConversationId id, QList<StoredMessage> stored)
+{
+    Workbench::Private& w = *workbench->d;
+    ContextId about = context;
+    for (const StoredConversation& known : std::as_const(w.conversations)) {
+        if (known.id == id)
+            about = known.context;
+    }
+    reset(about);
+    conversation = id;
+    for (StoredMessage& s : stored) {
+        if (!s.ids.empty())
+            ids.insert(s.message.id, std::move(s.ids));
+        messages.append(std::move(s.message));
+    }
+    status.contextTokens += qint64(conversationIds(messages.size()).size());
+    savePane();
+    emit q->conversationReset();
+    emitStatus();
+    emit w.q->conversationsChanged();
+}
+
+StoredPane Agent::Private::pane() const
+{
+    return {index, name, draft, context, conversation};
+}
+
+void Agent::Private::savePane()
+{
+    draftDirty = false;
+    workbench->d->write([stored = pane()](SessionStore& s) { return s.savePane(stored); });
+}
+
+} // namespace octavo::agents

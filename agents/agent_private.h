@@ -1,0 +1,83 @@
+#pragma once
+
+/// The inside of an Agent; included by agent*.cpp and workbench*.cpp only.
+
+#include "agents/agent.h"
+#include "agents/answer_stream.h"
+#include "agents/citations/citation_scanner.h"
+#include "agents/context_data.h"
+#include "agents/poster.h"
+#include "agents/store/session_store.h"
+
+#include <QElapsedTimer>
+#include <QHash>
+
+#include <deque>
+
+namespace octavo::agents {
+
+/// An answer being made. Its phases: the question is stored; its context is read; the engine writes; citations of the
+/// last lines are looked up. Replaced as a whole, so that what belongs to an older one is known by its serial.
+struct AnswerRun {
+    quint64 serial = 0;
+    MessageId answer{};
+    engine::RequestId request{};
+    bool submitted = false;
+    bool stopping = false;  ///< by the user: text that still comes is dropped
+    bool finishing = false; ///< the engine is done with it
+    bool waitsForContext = false;
+    std::unique_ptr<AnswerStream> stream;
+    std::shared_ptr<CitationScanner> scanner; ///< used on the citation thread only
+    QString unsavedText;
+    std::vector<engine::TokenId> unsavedIds;
+    std::deque<std::pair<qint64, int>> recent; ///< (ms, tokens) of the last second
+    QElapsedTimer clock;
+    qint64 readStartMs = -1, readStartDone = 0;
+    /// Set when the engine is done.
+    MessageState outcome = MessageState::Complete;
+    QString problem;
+};
+
+struct Agent::Private {
+    Workbench* workbench = nullptr;
+    Agent* q = nullptr;
+    int index = 0;
+    QString name;
+    ContextId context{};
+    ConversationId conversation{};
+    QList<Message> messages;
+    QHash<MessageId, std::vector<engine::TokenId>> ids; ///< of answers
+    QString draft;
+    bool draftDirty = false;
+    AgentStatus status;
+    quint64 nextSerial = 1;
+    quint64 opening = 0; ///< serial of the newest openConversation()
+    std::unique_ptr<AnswerRun> run;
+    std::unique_ptr<Poster> poster;
+
+    bool busy() const { return run && !run->stopping; }
+    Message* message(MessageId id);
+
+    Result<void> begin(const QString& question, const Message* existingQuestion);
+    Result<qint64> checkRoom(const QString& question, qsizetype keptMessages) const;
+    PromptBuilder::Ids conversationIds(qsizetype numMessages) const;
+    void proceed(quint64 serial); ///< the question is stored
+    void contextRead(quint64 serial, const Result<void>& result);
+    void submit();
+    void take(quint64 serial, StreamBatch&& batch);
+    void appendText(const QString& text, std::vector<engine::TokenId> ids);
+    void postCitations(const QString& text, bool last);
+    void engineDone(MessageState outcome, const QString& problem, const AnswerFigures& figures);
+    void finish();  ///< the message and its citations are complete
+    void flush();   ///< text since the last flush goes to the store
+    void abandon(); ///< stops without waiting; the message ends as Stopped
+    void setActivity(Activity activity);
+    void updateStatus();
+    void emitStatus();
+    void showConversation(ConversationId id, QList<StoredMessage> stored);
+    void reset(ContextId context);
+    void savePane();
+    StoredPane pane() const;
+};
+
+} // namespace octavo::agents

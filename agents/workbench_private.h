@@ -1,0 +1,104 @@
+#pragma once
+
+/// The inside of a Workbench; included by agent*.cpp and workbench*.cpp only.
+
+#include "agents/agent_private.h"
+#include "agents/store/store_thread.h"
+#include "agents/workbench.h"
+
+#include <QThreadPool>
+#include <QTimer>
+
+#include <array>
+#include <future>
+#include <map>
+#include <set>
+
+namespace octavo::agents {
+
+/// A context with what is running for it.
+struct ContextEntry {
+    ContextInfo info;
+    StoredContext stored;
+    std::shared_ptr<const ContextData> data; ///< null while Preparing, or when that failed
+    std::shared_ptr<std::atomic<bool>> cancelBuild = std::make_shared<std::atomic<bool>>(false);
+    std::unique_ptr<AnswerStream> reading;
+    engine::RequestId request{};
+    bool readForItself = false;             ///< asked for by the user, not only by waiting questions
+    QList<std::pair<int, quint64>> waiting; ///< (agent, serial) of questions held until it is read
+    QElapsedTimer clock;
+    qint64 firstDone = -1;
+};
+
+/// Token counts in the session store, for the ingestion threads.
+class StoredTokenCounts final : public TokenCountCache
+{
+public:
+    StoredTokenCounts(StoreThread& store, quint64 tokenizer)
+        : m_store(store)
+        , m_tokenizer(tokenizer)
+    {
+    }
+    QHash<QByteArray, qint64> find(const QList<QByteArray>& blobIds) override;
+    void keep(const QHash<QByteArray, qint64>& counts) override;
+
+private:
+    StoreThread& m_store;
+    quint64 m_tokenizer;
+};
+
+struct Workbench::Private {
+    explicit Private(Workbench* workbench)
+        : q(workbench)
+        , poster(workbench)
+    {
+    }
+
+    Workbench* q;
+    Poster poster;
+    WorkbenchOptions options;
+    std::atomic<bool> closing = false;
+    bool started = false, isReady = false, stateLoaded = false;
+
+    std::unique_ptr<StoreThread> store;
+    std::unique_ptr<engine::Engine> engine;
+    std::unique_ptr<PromptBuilder> prompt;
+    std::unique_ptr<StoredTokenCounts> counts;
+    std::thread loader;
+    QThreadPool ingestPool;   ///< listing, counting, building contexts
+    QThreadPool citationPool; ///< one thread, so that an answer's lines stay in order
+
+    QHash<QString, QString> settings;
+    QList<StoredConversation> conversations; ///< newest first
+    QList<StoredConversation> deleted;       ///< may come back until the program ends
+    std::map<ContextId, ContextEntry> contexts;
+    std::array<Agent*, numAgents> agents{};
+    QList<StoredPane> panes;
+    QHash<int, QList<StoredMessage>> paneMessages; ///< until the agents exist
+    qint64 lastContext = 0, lastConversation = 0, lastMessage = 0;
+    QTimer flushTimer, statusTimer;
+
+    void openStore();
+    void loadEngine();
+    void engineLoaded(Result<std::unique_ptr<engine::Engine>> result);
+    void becomeReady();
+    void tick();
+
+    ContextEntry* entry(ContextId id);
+    void build(ContextId id, bool readThen);
+    void startReading(ContextEntry& entry);
+    void takeReading(ContextId id, StreamBatch&& batch);
+    void changed(ContextEntry& entry);
+    void readEnded(ContextEntry& entry, const Result<void>& result);
+    /// Calls agent.contextRead(serial) now or once `id` is read; reading starts where it has not.
+    void waitForContext(ContextId id, int agent, quint64 serial);
+    void stopWaiting(ContextId id, int agent);
+    void countPanes();
+
+    void keepConversation(const StoredConversation& conversation); ///< new or changed: to the top
+    void touchConversation(ConversationId id, int messages);
+    QList<ConversationInfo> infos(const QList<StoredConversation>& list) const;
+    void write(StoreThread::Write write, std::function<void(bool)> attempted = {});
+};
+
+} // namespace octavo::agents

@@ -1,0 +1,535 @@
+#include "agents/workbench.h"
+#include "tests/agents/git_fixture.h"
+#include "tests/engine/fake_engine.h"
+#include "tests/engine/fake_tokenizer.h"
+
+#include <QSignalSpy>
+
+using namespace octavo;
+using namespace octavo::agents;
+using octavo::agents::tests::GitFixture;
+using octavo::test::FakeEngine;
+using octavo::test::Script;
+
+namespace {
+
+/// A workbench on a fake engine, started, with a context of two files.
+struct Bench {
+    GitFixture fixture;
+    QTemporaryDir data;
+    FakeEngine* engine = nullptr;
+    std::unique_ptr<Workbench> workbench;
+    std::function<Script(const engine::GenerationRequest&)> script;
+    std::int64_t contextLimit = 250'000;
+
+    explicit Bench(std::function<Script(const engine::GenerationRequest&)> scriptFor = {})
+        : script(std::move(scriptFor))
+    {
+        fixture.write("src/join.cpp", "int join(int a, int b)\n{\n    return a + b;\n}\n");
+        fixture.write("README.md", "# Sample\n");
+        fixture.commit();
+    }
+
+    void open()
+    {
+        workbench.reset();
+        WorkbenchOptions options;
+        options.databasePath = data.filePath(QStringLiteral("octavo.db"));
+        auto fake = std::make_unique<FakeEngine>(script, contextLimit);
+        engine = fake.get();
+        workbench = std::make_unique<Workbench>(options, std::move(fake));
+        QSignalSpy ready(workbench.get(), &Workbench::ready);
+        workbench->start();
+        QVERIFY(ready.wait());
+    }
+
+    IngestResult preview()
+    {
+        IngestOptions options;
+        options.repository = fixture.root();
+        std::unique_ptr<IngestJob> job(workbench->preview(options));
+        IngestResult out;
+        bool done = false;
+        QObject::connect(job.get(), &IngestJob::finished, job.get(), [&](const IngestResult& result) {
+            out = result;
+            done = true;
+        });
+        if (!QTest::qWaitFor([&] { return done; }))
+            qWarning("preview did not finish");
+        return out;
+    }
+
+    ContextId addContext()
+    {
+        IngestOptions options;
+        options.repository = fixture.root();
+        return workbench->addContext(options, preview());
+    }
+
+    ContextInfo context(ContextId id) const
+    {
+        for (const ContextInfo& info : workbench->contexts()) {
+            if (info.id == id)
+                return info;
+        }
+        return {};
+    }
+
+    void openWithContext(int panes = 1)
+    {
+        open();
+        const ContextId id = addContext();
+        QTRY_COMPARE(context(id).state, ContextState::Read);
+        for (int i = 0; i < panes; ++i)
+            workbench->agent(i)->setContext(id);
+    }
+
+    Agent& agent(int index = 0) const { return *workbench->agent(index); }
+
+    std::vector<engine::GenerationRequest> questions() const
+    {
+        std::vector<engine::GenerationRequest> out;
+        for (const auto& request : engine->requests()) {
+            if (request.maxNewTokens > 0)
+                out.push_back(request);
+        }
+        return out;
+    }
+};
+
+Script saying(std::vector<std::string> pieces)
+{
+    Script out;
+    out.pieces = std::move(pieces);
+    return out;
+}
+
+void check(const Result<void>& result)
+{
+    QVERIFY2(result, result ? "" : result.error().message.c_str());
+}
+
+#define WAIT_IDLE(agent) QTRY_COMPARE((agent).status().activity, Activity::Idle)
+
+} // namespace
+
+class TestWorkbench : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void aQuestionIsAnsweredWithCitations()
+    {
+        Bench bench([](const auto&) {
+            return saying({"`join` is in `src/join.cpp`:\n\n```cpp\nint join", "(int a, int b)\n{\n```\n", "Done."});
+        });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        QString streamed;
+        connect(&agent, &Agent::textAppended, this, [&](MessageId, const QString& text) { streamed += text; });
+        QSignalSpy added(&agent, &Agent::messageAdded);
+        check(agent.ask("Where is join?"));
+        QCOMPARE(added.size(), 2); // question and pending answer show at once
+        QCOMPARE(agent.messages()[1].state, MessageState::Pending);
+        WAIT_IDLE(agent);
+        const Message answer = agent.messages()[1];
+        QCOMPARE(answer.state, MessageState::Complete);
+        QCOMPARE(answer.text, streamed);
+        QVERIFY(answer.text.endsWith("Done."));
+        QCOMPARE(answer.citations.size(), 2);
+        QCOMPARE(answer.citations[1].state, CitationState::Verified);
+        QCOMPARE(answer.citations[1].line, 1);
+        QCOMPARE(answer.citations[1].lastLine, 2);
+        QCOMPARE(agent.status().outcome, Outcome::Done);
+        QCOMPARE(bench.workbench->conversations().size(), 1);
+        QCOMPARE(bench.workbench->conversations()[0].title, QStringLiteral("Where is join?"));
+        QCOMPARE(bench.workbench->conversations()[0].pane, 0);
+    }
+
+    void previewCountsWhatIsSent() // B-17
+    {
+        Bench bench;
+        bench.open();
+        const IngestResult result = bench.preview();
+        QCOMPARE(result.packed.size(), 2);
+        const ContextId id = bench.addContext();
+        QTRY_COMPARE(bench.context(id).state, ContextState::Read);
+        QCOMPARE(qint64(bench.engine->requests()[0].prompt.size()), result.tokens);
+        QCOMPARE(bench.engine->requests()[0].contextTokens, result.tokens);
+    }
+
+    void everyPromptIsAPrefixOfTheNext()
+    {
+        Bench bench([](const auto& r) { return saying({r.maxNewTokens > 0 ? "Some answer." : ""}); });
+        bench.openWithContext();
+        for (const char* question : {"first", "second", "third"}) {
+            check(bench.agent().ask(QString::fromLatin1(question)));
+            WAIT_IDLE(bench.agent());
+        }
+        const auto asked = bench.questions();
+        QCOMPARE(asked.size(), std::size_t(3));
+        for (std::size_t i = 1; i < asked.size(); ++i) {
+            const auto& before = asked[i - 1].prompt;
+            QVERIFY(asked[i].prompt.size() > before.size());
+            QVERIFY(std::equal(before.begin(), before.end(), asked[i].prompt.begin()));
+            QCOMPARE(asked[i].contextTokens, asked[0].contextTokens);
+        }
+    }
+
+    void aContextIsReadOnceForAllPanes()
+    {
+        Bench bench;
+        bench.openWithContext(numAgents);
+        QCOMPARE(bench.workbench->askAll("What is this?"), numAgents);
+        for (int i = 0; i < numAgents; ++i)
+            WAIT_IDLE(bench.agent(i));
+        QCOMPARE(bench.engine->requests().size(), std::size_t(1 + numAgents));
+        QCOMPARE(bench.context(bench.agent().context().id).panes, numAgents);
+    }
+
+    void questionsWaitForTheirContext()
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying({"x"});
+            script.waits = r.maxNewTokens == 0;
+            return script;
+        });
+        bench.open();
+        const ContextId id = bench.addContext();
+        bench.agent(0).setContext(id);
+        bench.agent(1).setContext(id);
+        QTRY_COMPARE(bench.context(id).state, ContextState::Reading);
+        QCOMPARE(bench.workbench->askAll("now?"), 2);
+        QTRY_COMPARE(bench.agent(0).status().activity, Activity::Reading);
+        bench.agent(1).stop(); // stopped while it waits: at once, and reading goes on
+        WAIT_IDLE(bench.agent(1));
+        QCOMPARE(bench.agent(1).messages()[1].state, MessageState::Stopped);
+        QCOMPARE(bench.questions().size(), std::size_t(0));
+        bench.engine->resume();
+        WAIT_IDLE(bench.agent(0));
+        QCOMPARE(bench.agent(0).messages()[1].state, MessageState::Complete);
+        QCOMPARE(bench.questions().size(), std::size_t(1));
+    }
+
+    void stopKeepsTheTextAndDropsWhatComesLater()
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying({"kept ", "dropped"});
+            script.waits = r.maxNewTokens > 0;
+            return script;
+        });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        agent.stop(); // before anything: nothing
+        QCOMPARE(agent.status().activity, Activity::Idle);
+        check(agent.ask("why?"));
+        QTRY_COMPARE(agent.messages()[1].text, QStringLiteral("kept "));
+        agent.stop();
+        QCOMPARE(agent.status().activity, Activity::Stopping);
+        bench.engine->resume();
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages()[1].text, QStringLiteral("kept "));
+        QCOMPARE(agent.messages()[1].state, MessageState::Stopped);
+        QCOMPARE(agent.status().outcome, Outcome::Stopped);
+        agent.stop(); // after: nothing
+        QCOMPARE(agent.messages()[1].state, MessageState::Stopped);
+    }
+
+    void requestsThatCrossDoNotMix()
+    {
+        Bench bench([](const auto& r) {
+            Script script = r.prompt.size() % 2 == 0 ? saying({"even ", "even"}) : saying({"odd ", "odd"});
+            script.microsBetweenPieces = 2000;
+            return script;
+        });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        for (int i = 0; i < 5; ++i) {
+            check(agent.ask(QString(i % 2 + 1, u'q')));
+            QTest::qWait(i * 2);
+            agent.stop();
+            check(agent.ask(QString(i % 2 + 2, u'q'))); // at once, the older one still ending
+            WAIT_IDLE(agent);
+            const QString last = agent.messages().last().text;
+            QCOMPARE(agent.messages().last().state, MessageState::Complete);
+            QVERIFY2(last == QLatin1String("even even") || last == QLatin1String("odd odd"), qPrintable(last));
+        }
+    }
+
+    void oneQuestionAtATime()
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying({"a", "b"});
+            script.waits = r.maxNewTokens > 0;
+            return script;
+        });
+        bench.openWithContext();
+        check(bench.agent().ask("one"));
+        QCOMPARE(bench.agent().ask("two").error().code, ErrorCode::Busy);
+        QCOMPARE(bench.agent().regenerate().error().code, ErrorCode::Busy);
+        QCOMPARE(bench.agent().messages().size(), 2);
+        bench.engine->resume();
+        WAIT_IDLE(bench.agent());
+    }
+
+    void aFullContextIsRefusedBeforeAnythingIsStored() // B-25
+    {
+        Bench bench;
+        bench.contextLimit = 700;
+        bench.openWithContext();
+        const auto refused = bench.agent().ask(QString(600, u'q'));
+        QVERIFY(!refused);
+        QCOMPARE(refused.error().code, ErrorCode::ContextFull);
+        QVERIFY2(refused.error().message.find("of 700 tokens") != std::string::npos, refused.error().message.c_str());
+        QCOMPARE(bench.agent().messages().size(), 0);
+        QCOMPARE(bench.workbench->conversations().size(), 0);
+        check(bench.agent().ask("short"));
+        WAIT_IDLE(bench.agent());
+    }
+
+    void withoutAContextThereIsNothingToAsk()
+    {
+        Bench bench;
+        bench.open();
+        QCOMPARE(bench.agent().ask("hello").error().code, ErrorCode::NotFound);
+        QCOMPARE(bench.workbench->askAll("hello"), 0);
+    }
+
+    void failuresAreToldAndTheNextQuestionWorks()
+    {
+        int count = 0;
+        Bench bench([&count](const auto& r) {
+            Script script = saying({"some text"});
+            if (r.maxNewTokens > 0 && count++ == 0)
+                script.failure = Error{ErrorCode::DeviceFailure, "the device is gone"};
+            return script;
+        });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        check(agent.ask("one"));
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages()[1].state, MessageState::Failed);
+        QCOMPARE(agent.messages()[1].problem, QStringLiteral("the device is gone"));
+        QCOMPARE(agent.messages()[1].text, QStringLiteral("some text"));
+        QCOMPARE(agent.status().outcome, Outcome::Failed);
+        bench.engine->refuseNext(Error{ErrorCode::Busy, "the queue is full"});
+        check(agent.ask("two"));
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages()[3].problem, QStringLiteral("the queue is full"));
+        check(agent.ask("three"));
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages()[5].state, MessageState::Complete);
+    }
+
+    void regenerateAndEditReplaceTheLastTurn()
+    {
+        Bench bench([](const auto& r) { return saying({r.maxNewTokens > 0 ? std::to_string(r.prompt.size()) : ""}); });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        QVERIFY(!agent.regenerate());
+        check(agent.ask("one"));
+        WAIT_IDLE(agent);
+        check(agent.ask("two"));
+        WAIT_IDLE(agent);
+        const QString first = agent.messages()[3].text;
+        QSignalSpy reset(&agent, &Agent::conversationReset);
+        check(agent.regenerate());
+        QCOMPARE(reset.size(), 1);
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages().size(), 4);
+        QCOMPARE(agent.messages()[3].text, first); // the same prompt went out
+        check(agent.editLast("three!"));
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages().size(), 4);
+        QCOMPARE(agent.messages()[2].text, QStringLiteral("three!"));
+        bench.open();
+        QCOMPARE(bench.agent().messages().size(), 4);
+        QCOMPARE(bench.agent().messages()[2].text, QStringLiteral("three!"));
+    }
+
+    void everythingIsThereAfterARestart()
+    {
+        Bench bench([](const auto&) { return saying({"an answer about `README.md`\n"}); });
+        bench.openWithContext();
+        bench.agent().setName("Ada");
+        check(bench.agent().ask("remember me"));
+        WAIT_IDLE(bench.agent());
+        bench.agent().setDraft("half a thou");
+        bench.workbench->setSetting("theme", "dark");
+        const auto before = bench.questions()[0].prompt;
+        bench.open();
+        Agent& agent = bench.agent();
+        QCOMPARE(agent.name(), QStringLiteral("Ada"));
+        QCOMPARE(agent.draft(), QStringLiteral("half a thou"));
+        QCOMPARE(bench.workbench->setting("theme"), QStringLiteral("dark"));
+        QCOMPARE(agent.messages().size(), 2);
+        QCOMPARE(agent.messages()[1].text, QStringLiteral("an answer about `README.md`\n"));
+        QCOMPARE(agent.messages()[1].citations.size(), 1);
+        QCOMPARE(agent.context().name, QStringLiteral("repo"));
+        check(agent.ask("and now?"));
+        WAIT_IDLE(agent);
+        const auto after = bench.questions()[0].prompt; // goes on from the very same ids
+        QVERIFY(std::equal(before.begin(), before.end(), after.begin()));
+        QCOMPARE(bench.workbench->conversations().size(), 1);
+        QCOMPARE(bench.workbench->conversations()[0].messages, 4);
+    }
+
+    void anAnswerCutOffByTheEndIsInterrupted()
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying({"begun ", "never"});
+            script.waits = r.maxNewTokens > 0;
+            return script;
+        });
+        bench.openWithContext();
+        check(bench.agent().ask("why?"));
+        QTRY_COMPARE(bench.agent().messages()[1].text, QStringLiteral("begun "));
+        bench.open(); // destroys the workbench while it is busy
+        QCOMPARE(bench.agent().messages()[1].state, MessageState::Interrupted);
+        QCOMPARE(bench.agent().messages()[1].text, QStringLiteral("begun "));
+    }
+
+    void destroyedAtAnyMoment()
+    {
+        for (int ms : {0, 1, 3, 8, 20}) {
+            Bench bench([](const auto&) {
+                Script script = saying(std::vector<std::string>(50, "word "));
+                script.microsBetweenPieces = 500;
+                return script;
+            });
+            bench.open();
+            const ContextId id = bench.addContext();
+            for (int i = 0; i < numAgents; ++i)
+                bench.agent(i).setContext(id);
+            bench.workbench->askAll("go");
+            IngestOptions options;
+            options.repository = bench.fixture.root();
+            bench.workbench->preview(options);
+            bench.workbench->search("go");
+            QTest::qWait(ms);
+            bench.workbench.reset();
+        }
+    }
+
+    void conversationsAreSearchedRenamedDeletedAndBroughtBack()
+    {
+        Bench bench([](const auto&) { return saying({"flamingo"}); });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        check(agent.ask("first question"));
+        WAIT_IDLE(agent);
+        agent.newConversation();
+        check(agent.ask("second question"));
+        WAIT_IDLE(agent);
+        Workbench& workbench = *bench.workbench;
+        QCOMPARE(workbench.conversations().size(), 2);
+        const ConversationId first = workbench.conversations()[1].id;
+        auto found = workbench.search("flam first");
+        QTRY_VERIFY(found.isFinished());
+        QCOMPARE(found.result().size(), 0);
+        found = workbench.search("flam");
+        QTRY_VERIFY(found.isFinished());
+        QCOMPARE(found.result().size(), 2);
+        workbench.renameConversation(first, "Renamed");
+        QCOMPARE(workbench.conversations()[1].title, QStringLiteral("Renamed"));
+        workbench.deleteConversation(first);
+        QCOMPARE(workbench.conversations().size(), 1);
+        workbench.undoDelete(first);
+        QCOMPARE(workbench.conversations()[1].title, QStringLiteral("Renamed"));
+        agent.openConversation(first);
+        QTRY_COMPARE(agent.conversation(), first);
+        QCOMPARE(agent.messages()[0].text, QStringLiteral("first question"));
+        workbench.deleteConversation(first);
+        QCOMPARE(agent.messages().size(), 0);
+        bench.open();
+        QCOMPARE(bench.workbench->conversations().size(), 1);
+        QCOMPARE(bench.agent().messages().size(), 0);
+    }
+
+    void sourceComesFromTheCommit()
+    {
+        Bench bench;
+        bench.openWithContext();
+        bench.fixture.write("src/join.cpp", "changed since\n");
+        const ContextId id = bench.agent().context().id;
+        auto source = bench.workbench->source(id, "src/join.cpp");
+        QTRY_VERIFY(source.isFinished());
+        QVERIFY(source.result());
+        QVERIFY(source.result()->text.startsWith("int join"));
+        auto missing = bench.workbench->source(id, "nope");
+        QTRY_VERIFY(missing.isFinished());
+        QCOMPARE(missing.result().error().code, ErrorCode::NotFound);
+        QCOMPARE(bench.workbench->packedFiles(id).size(), 2);
+        QCOMPARE(bench.workbench->skippedFiles(id).size(), 0);
+    }
+
+    void removedContextsLeaveTheirConversations()
+    {
+        Bench bench;
+        bench.openWithContext();
+        check(bench.agent().ask("one"));
+        WAIT_IDLE(bench.agent());
+        QSignalSpy removed(bench.workbench.get(), &Workbench::contextRemoved);
+        bench.workbench->removeContext(bench.agent().context().id);
+        QCOMPARE(removed.size(), 1);
+        QCOMPARE(bench.agent().context().id, ContextId{});
+        QCOMPARE(bench.workbench->conversations()[0].contextName, QStringLiteral("repo"));
+        bench.open();
+        QCOMPARE(bench.workbench->contexts().size(), 0);
+        QCOMPARE(bench.workbench->conversations().size(), 1);
+    }
+
+    void aRepositoryThatIsGoneIsAMessage() // B-15
+    {
+        Bench bench;
+        bench.openWithContext();
+        QVERIFY(QDir(bench.fixture.root()).removeRecursively());
+        bench.open();
+        QTRY_COMPARE(bench.workbench->contexts()[0].state, ContextState::Failed);
+        QVERIFY(bench.workbench->contexts()[0].problem.contains("does not exist"));
+        QCOMPARE(bench.agent().ask("hello").error().code, ErrorCode::NotFound);
+    }
+
+    void cancelledPreviewsEndAsCancelled()
+    {
+        Bench bench;
+        for (int i = 0; i < 200; ++i)
+            bench.fixture.write("d/" + QByteArray::number(i) + ".c", QByteArray("int a;\n").repeated(i));
+        bench.fixture.commit();
+        bench.open();
+        IngestOptions options;
+        options.repository = bench.fixture.root();
+        std::unique_ptr<IngestJob> job(bench.workbench->preview(options));
+        job->cancel();
+        ErrorCode code{};
+        bool ended = false;
+        connect(job.get(), &IngestJob::failed, this, [&](const Error& error) {
+            code = error.code;
+            ended = true;
+        });
+        QTRY_VERIFY(ended);
+        QCOMPARE(code, ErrorCode::Cancelled);
+        delete bench.workbench->preview(options); // deleting cancels, and nothing is heard
+    }
+
+    void textArrivesAtMostOncePerFrame()
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying(std::vector<std::string>(r.maxNewTokens > 0 ? 400 : 1, "w "));
+            script.microsBetweenPieces = 500;
+            return script;
+        });
+        bench.openWithContext();
+        QElapsedTimer clock;
+        int signalsSeen = 0;
+        connect(&bench.agent(), &Agent::textAppended, this, [&] { ++signalsSeen; });
+        clock.start();
+        check(bench.agent().ask("go"));
+        WAIT_IDLE(bench.agent());
+        QCOMPARE(bench.agent().messages()[1].text.size(), 800);
+        QVERIFY2(signalsSeen <= clock.elapsed() / 16 + 2, qPrintable(QString::number(signalsSeen)));
+    }
+};
+
+QTEST_GUILESS_MAIN(TestWorkbench)
+#include "tst_workbench.moc"
