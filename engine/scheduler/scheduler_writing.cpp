@@ -130,6 +130,8 @@ void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
     int kept = 0;
     bool goesOn = true;
     for (; kept < rows && goesOn; ++kept) {
+        if (kept > 0) // the row before drew this one's draft
+            ++task.stats.acceptedDrafts;
         const auto id = task.sampler.sample(logits.subspan(std::size_t(kept) * vocab, vocab),
                                             m_options.tokenizer->endId());
         if (!id) {
@@ -143,7 +145,6 @@ void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
     }
     const int accepted = kept - 1;
     if (rows > 1) {
-        task.stats.acceptedDrafts += accepted;
         task.acceptance.record(draft.matched, accepted, kept < rows && !task.ended);
         AgentRecord& agent = record(task.request.agent);
         agent.draftedRounds += 1.0;

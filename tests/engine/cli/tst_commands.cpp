@@ -1,0 +1,144 @@
+#include "engine/cli/command.h"
+
+#include <QTemporaryDir>
+#include <QTest>
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <fstream>
+#include <sstream>
+
+using namespace octavo::cli;
+
+class TestCommands : public QObject
+{
+    Q_OBJECT
+
+    struct Run {
+        int status = -1;
+        std::string out, err;
+    };
+
+    static Run run(const std::vector<std::string>& words, const std::string& input = {})
+    {
+        std::istringstream in(input);
+        std::ostringstream out, err;
+        Streams streams{in, out, err};
+        const int status = runEngineCommand(words, streams);
+        return {status, out.str(), err.str()};
+    }
+
+private slots:
+    void initTestCase() { qputenv("OCTAVO_RESOURCES", OCTAVO_RESOURCES); }
+
+    void everyCommandHasHelp()
+    {
+        for (const Command& command : commands()) {
+            const Run help = run({command.name, "--help"});
+            QCOMPARE(help.status, 0);
+            QVERIFY(help.err.empty());
+            QVERIFY(help.out.starts_with("usage: octavo-engine " + command.name));
+            for (const OptionSpec& option : command.options) {
+                QVERIFY2(help.out.find("  " + option.name) != std::string::npos, option.name.c_str());
+                QVERIFY2(!option.help.empty(), option.name.c_str());
+            }
+            QVERIFY(run({"--help"}).out.find(command.summary) != std::string::npos);
+        }
+    }
+
+    void wrongUsageIsStatusTwoAndOneLine_data()
+    {
+        QTest::addColumn<QStringList>("words");
+        QTest::newRow("unknown command") << QStringList{"fly"};
+        QTest::newRow("unknown option") << QStringList{"tokenize", "--fast"};
+        QTest::newRow("stray argument") << QStringList{"tokenize", "text"};
+        QTest::newRow("no prompt") << QStringList{"generate"};
+        QTest::newRow("two prompts") << QStringList{"generate", "--prompt", "a", "--ids", "b"};
+        QTest::newRow("bad number") << QStringList{"generate", "--prompt", "a", "--max-tokens", "many"};
+        QTest::newRow("bad draft mode") << QStringList{"generate", "--prompt", "a", "--draft", "maybe"};
+        QTest::newRow("bad sparse mode") << QStringList{"generate", "--prompt", "a", "--sparse", "maybe"};
+        QTest::newRow("no such kind of device") << QStringList{"generate", "--prompt", "a", "--device", "tpu"};
+    }
+
+    void wrongUsageIsStatusTwoAndOneLine()
+    {
+        QFETCH(const QStringList, words);
+        std::vector<std::string> given;
+        for (const QString& word : words)
+            given.push_back(word.toStdString());
+        const Run failed = run(given);
+        QCOMPARE(failed.status, 2);
+        QVERIFY(failed.out.empty());
+        QCOMPARE(std::ranges::count(failed.err, '\n'), 1);
+    }
+
+    void whatDoesNotWorkIsStatusOneAndOneLine_data()
+    {
+        QTest::addColumn<QStringList>("words");
+        QTest::addColumn<QString>("part");
+        QTest::newRow("no model there") << QStringList{"generate", "--prompt", "a", "--model", "/nowhere"} << "/nowhere";
+        QTest::newRow("no tokenizer there") << QStringList{"tokenize", "--model", "/nowhere"} << "/nowhere";
+        QTest::newRow("no such file of ids") << QStringList{"generate", "--ids", "/nowhere/ids"} << "/nowhere/ids";
+        QTest::newRow("context too small")
+            << QStringList{"generate", "--prompt", "a b c d e f g", "--context-limit", "4"} << "limit 4";
+    }
+
+    void whatDoesNotWorkIsStatusOneAndOneLine()
+    {
+        QFETCH(const QStringList, words);
+        QFETCH(const QString, part);
+        std::vector<std::string> given;
+        for (const QString& word : words)
+            given.push_back(word.toStdString());
+        const Run failed = run(given);
+        QCOMPARE(failed.status, 1);
+        QVERIFY2(failed.err.find(part.toStdString()) != std::string::npos, failed.err.c_str());
+    }
+
+    void tokenizeTakesSpecialTextAsAsked()
+    {
+        const auto parsed = nlohmann::json::parse(run({"tokenize", "--json"}, "a<|im_end|>").out);
+        const auto plain = nlohmann::json::parse(run({"tokenize", "--json", "--plain"}, "a<|im_end|>").out);
+        QCOMPARE(parsed["ids"].back().get<int>(), 16378);
+        QVERIFY(plain["ids"].size() > parsed["ids"].size());
+        for (const int id : plain["ids"].get<std::vector<int>>())
+            QVERIFY(id < 16376);
+    }
+
+    void devicesListsTheProcessor()
+    {
+        const auto line = nlohmann::json::parse(run({"devices", "--json"}).out);
+        QCOMPARE(line["device"].get<std::string>(), std::string("cpu"));
+        QVERIFY(line["memory_bytes"].get<long long>() >= line["memory_free_bytes"].get<long long>());
+    }
+
+    void generateGivesOneObjectAndTheSameAnswerForPromptAndIds()
+    {
+        const Run first = run({"generate", "--prompt", "def main():", "--max-tokens", "4", "--json"});
+        QCOMPARE(first.status, 0);
+        QCOMPARE(std::ranges::count(first.out, '\n'), 1);
+        const auto answer = nlohmann::json::parse(first.out);
+        QCOMPARE(answer["ids"].size(), std::size_t(4));
+        QCOMPARE(answer["finish_reason"].get<std::string>(), std::string("length"));
+
+        const std::string ids = run({"tokenize"}, "def main():").out;
+        QTemporaryDir dir;
+        const std::string file = dir.filePath("ids").toStdString();
+        std::ofstream(file) << '[' << ids << ']';
+        const Run second = run({"generate", "--ids", file, "--max-tokens", "4", "--json"});
+        QCOMPARE(nlohmann::json::parse(second.out)["ids"].dump(), answer["ids"].dump());
+        const Run third = run({"generate", "--ids", "-", "--max-tokens", "4"}, ids);
+        QCOMPARE(third.out, answer["text"].get<std::string>() + "\n");
+    }
+
+    void idsThatAreNoneAreRefused()
+    {
+        QCOMPARE(run({"generate", "--ids", "-"}, "1 2 x").status, 1);
+        QCOMPARE(run({"generate", "--ids", "-"}, "1 2 99999").status, 2);
+        QCOMPARE(run({"generate", "--ids", "-"}, "").status, 2);
+    }
+};
+
+QTEST_GUILESS_MAIN(TestCommands)
+#include "tst_commands.moc"
