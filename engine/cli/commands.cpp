@@ -9,6 +9,7 @@ std::vector<Command> commands()
         devicesCommand(),
         tokenizeCommand(),
         generateCommand(),
+        benchCommand(),
         evalCommand(),
     };
 }

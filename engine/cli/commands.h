@@ -6,6 +6,7 @@
 
 namespace octavo::cli {
 
+Command benchCommand();
 Command devicesCommand();
 Command doctorCommand();
 Command evalCommand();

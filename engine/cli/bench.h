@@ -1,0 +1,12 @@
+#pragma once
+
+/// The kinds of `octavo-engine bench`; each stands in a file of its own and is one line in bench.cpp.
+
+#include "engine/cli/command.h"
+
+namespace octavo::cli {
+
+/// One agent reads a long context beside others that write: worst gap, throughput.
+Result<void> runBenchMixed(const Arguments& arguments, Streams& streams);
+
+} // namespace octavo::cli
