@@ -11,21 +11,20 @@ namespace {
 constexpr int exitDone = 0, exitFailed = 1, exitUsage = 2;
 const OptionSpec helpOption{"--help", "", "shows this page"};
 
-void printOverview(std::ostream& out)
+void printOverview(const std::string& program, std::span<const Command> all, std::ostream& out)
 {
-    out << "usage: octavo-engine COMMAND [options]\n\n";
+    out << "usage: " << program << " COMMAND [options]\n\n";
     std::size_t width = 0;
-    const std::vector<Command> all = commands();
     for (const Command& command : all)
         width = std::max(width, command.name.size());
     for (const Command& command : all)
         out << "  " << command.name << std::string(width - command.name.size() + 2, ' ') << command.summary << '\n';
-    out << "\n'octavo-engine COMMAND --help' shows a command's options.\n";
+    out << "\n'" << program << " COMMAND --help' shows a command's options.\n";
 }
 
-void printHelp(const Command& command, std::ostream& out)
+void printHelp(const std::string& program, const Command& command, std::ostream& out)
 {
-    out << "usage: octavo-engine " << command.name;
+    out << "usage: " << program << ' ' << command.name;
     if (!command.positional.empty())
         out << ' ' << command.positional;
     out << " [options]\n\n" << command.summary << ".\n\n";
@@ -46,34 +45,34 @@ void printHelp(const Command& command, std::ostream& out)
 
 } // namespace
 
-int runEngineCommand(std::span<const std::string> words, Streams& streams)
+int runCommand(const std::string& program, std::span<const Command> all, std::span<const std::string> words,
+               Streams& streams)
 {
     if (words.empty()) {
-        printOverview(streams.err);
+        printOverview(program, all, streams.err);
         return exitUsage;
     }
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
-        printOverview(streams.out);
+        printOverview(program, all, streams.out);
         return exitDone;
     }
-    const std::vector<Command> all = commands();
     const auto command = std::ranges::find(all, words[0], &Command::name);
     if (command == all.end()) {
-        streams.err << "octavo-engine: there is no command '" << words[0] << "'; try octavo-engine --help\n";
+        streams.err << program << ": there is no command '" << words[0] << "'; try " << program << " --help\n";
         return exitUsage;
     }
     std::vector<OptionSpec> options = command->options;
     options.push_back(helpOption);
     options.push_back({"-h", "", ""});
-    const std::string prefix = "octavo-engine " + command->name + ": ";
+    const std::string name = program + ' ' + command->name, prefix = name + ": ";
 
     auto arguments = Arguments::parse(options, words.subspan(1));
     if (!arguments) {
-        streams.err << prefix << arguments.error().message << "; try octavo-engine " << command->name << " --help\n";
+        streams.err << prefix << arguments.error().message << "; try " << name << " --help\n";
         return exitUsage;
     }
     if (arguments->has("--help") || arguments->has("-h")) {
-        printHelp(*command, streams.out);
+        printHelp(program, *command, streams.out);
         return exitDone;
     }
     if (command->positional.empty() && !arguments->positional().empty()) {
@@ -91,6 +90,11 @@ int runEngineCommand(std::span<const std::string> words, Streams& streams)
         return exitFailed;
     }
     return exitDone;
+}
+
+int runEngineCommand(std::span<const std::string> words, Streams& streams)
+{
+    return runCommand("octavo-engine", commands(), words, streams);
 }
 
 } // namespace octavo::cli

@@ -1,6 +1,6 @@
 #pragma once
 
-/// The commands of octavo-engine. Each stands in a file of its own and is listed in commands().
+/// What a command is, and how a program of several is run: octavo-engine's own, listed in commands(), and octavo's.
 
 #include "engine/cli/arguments.h"
 #include "engine/result.h"
@@ -30,11 +30,15 @@ struct Command {
     std::function<Result<void>(const Arguments&, Streams&)> run;
 };
 
-/// All of them, in the order that help shows.
+/// Those of octavo-engine, in the order that help shows.
 std::vector<Command> commands();
 
-/// The whole program without main(): picks the command, parses, runs, prints what failed. Gives the exit status:
+/// A whole program without main(): picks the command, parses, runs, prints what failed. Gives the exit status:
 /// 0 done, 1 failed, 2 wrong usage. `words` is the command line without the program's name.
+int runCommand(const std::string& program, std::span<const Command> commands, std::span<const std::string> words,
+               Streams& streams);
+
+/// runCommand() for octavo-engine.
 int runEngineCommand(std::span<const std::string> words, Streams& streams);
 
 } // namespace octavo::cli
