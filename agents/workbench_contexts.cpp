@@ -132,6 +132,8 @@ void Workbench::Private::takeReading(ContextId id, StreamBatch&& batch)
             known->info.readDone = known->info.readTotal;
         known->info.secondsLeft = -1;
     }
+    if (batch.failed || batch.finished)
+        engine->releaseAgent(readerOf(id)); // what was read stays, as a context
     changed(*known);
     if (batch.failed)
         readEnded(*known, *batch.failed);

@@ -1,0 +1,13 @@
+#pragma once
+
+#include "engine/cli/command.h"
+
+namespace octavo::app {
+
+/// The commands of `octavo` that need no window, in the order that help shows.
+std::vector<cli::Command> octavoCommands();
+
+/// Whether a command line asks for one of them (or for help); all else opens the window.
+bool isCommand(const std::vector<std::string>& words);
+
+} // namespace octavo::app

@@ -1,0 +1,25 @@
+#pragma once
+
+/// The options that name a repository and what of it is read, shared by `octavo ask` and `octavo ingest`.
+
+#include "agents/values.h"
+#include "engine/cli/command.h"
+
+#include <ostream>
+
+namespace octavo::app {
+
+/// --repo, --ref, --include, --exclude, --budget, --trust.
+std::vector<cli::OptionSpec> repositoryOptions();
+
+/// Fails with InvalidArgument where --repo is missing or a glob is broken.
+Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& arguments);
+
+/// True where the repository has no commit yet and none was asked for: nothing to read, and no failure.
+bool isEmptyRepository(const agents::IngestOptions& options);
+
+/// `text` for a terminal: control characters other than newline and tab become U+FFFD, so that nothing read from a
+/// repository or written by a model can steer the terminal.
+std::string terminalText(const QString& text);
+
+} // namespace octavo::app
