@@ -150,8 +150,8 @@ __global__ void embeddingKernel(MatrixView<const __nv_bfloat16> table, const int
 constexpr int gemvRows = 8;
 constexpr int gemvThreads = 256;
 __global__ void __launch_bounds__(gemvThreads)
-    bf16GemvKernel(MatrixView<const __nv_bfloat16> x, MatrixView<const __nv_bfloat16> weights,
-                   MatrixView<__nv_bfloat16> y)
+    bf16GemvKernel(MatrixView<const __nv_bfloat16> x, MatrixView<const __nv_bfloat16> weights, void* y, int64_t yStride,
+                   bool floatOutput)
 {
     __shared__ float warpSums[gemvThreads / 32][gemvRows];
     allowDependentLaunch();
@@ -190,7 +190,11 @@ __global__ void __launch_bounds__(gemvThreads)
 #pragma unroll
         for (int w = 0; w < gemvThreads / 32; ++w)
             sum += warpSums[w][threadIdx.x];
-        y.data[(firstRow + threadIdx.x) * y.stride + blockIdx.x] = __float2bfloat16_rn(sum);
+        const int64_t offset = (firstRow + threadIdx.x) * yStride + blockIdx.x;
+        if (floatOutput)
+            static_cast<float*>(y)[offset] = sum;
+        else
+            static_cast<__nv_bfloat16*>(y)[offset] = __float2bfloat16_rn(sum);
     }
 }
 
@@ -250,16 +254,17 @@ cudaError_t launchEmbedding(MatrixView<const __nv_bfloat16> table, const std::in
     return cudaGetLastError();
 }
 
-cudaError_t launchBf16Gemv(MatrixView<const __nv_bfloat16> x, MatrixView<const __nv_bfloat16> weights,
-                           MatrixView<__nv_bfloat16> y, cudaStream_t stream)
+cudaError_t launchBf16Gemv(MatrixView<const __nv_bfloat16> x, MatrixView<const __nv_bfloat16> weights, void* y,
+                           std::int64_t yStride, GemmOutput output, cudaStream_t stream)
 {
-    if (x.cols != weights.cols || y.rows != x.rows || y.cols != weights.rows || x.cols % 8 != 0 || x.cols <= 0 ||
-        x.stride % 8 != 0 || weights.stride % 8 != 0)
+    if (x.cols != weights.cols || yStride < weights.rows || x.cols % 8 != 0 || x.cols <= 0 || x.stride % 8 != 0 ||
+        weights.stride % 8 != 0)
         return cudaErrorInvalidValue;
     if (x.rows == 0 || weights.rows == 0)
         return cudaSuccess;
     const dim3 grid(weights.rows, (x.rows + gemvRows - 1) / gemvRows);
-    OCTAVO_CUDA_TRY(launchDependent(bf16GemvKernel, grid, gemvThreads, 0, stream, x, weights, y));
+    OCTAVO_CUDA_TRY(launchDependent(bf16GemvKernel, grid, gemvThreads, 0, stream, x, weights, y, yStride,
+                                    output == GemmOutput::Float));
     return cudaGetLastError();
 }
 

@@ -56,10 +56,11 @@ struct QkRopeArgs {
 
 /// y = x W^T with bf16 weights for few rows (up to 64): the projections too small or too precious for int4.
 ///
-/// Shapes   x: (M, K), W: (N, K), y: (M, N) bf16; K a multiple of 8, rows 16-byte aligned. fp32 sums in an order that
-///          does not depend on M.
+/// Shapes   x: (M, K), W: (N, K), y: (M, N) bf16 or float; K a multiple of 8, rows 16-byte aligned. fp32 sums in an
+/// order
+///          that does not depend on M.
 [[nodiscard]] cudaError_t launchBf16Gemv(MatrixView<const __nv_bfloat16> x, MatrixView<const __nv_bfloat16> weights,
-                                         MatrixView<__nv_bfloat16> y, cudaStream_t stream);
+                                         void* y, std::int64_t yStride, GemmOutput output, cudaStream_t stream);
 
 /// The formulas in double on the host.
 void referenceAddRmsNorm(double* hidden, const float* delta, const float* weight, double eps, int tokens, int dim,

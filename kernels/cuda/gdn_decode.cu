@@ -56,14 +56,14 @@ __global__ void convKernel(const ConvSequence* sequences, int channels, const fl
 }
 
 constexpr int blockThreads = 512;
-constexpr int maxTokens = 2 * gdnMaxRows;
+constexpr int maxTokens = 16; // staged at a time
 
 struct GdnShared {
     float k[maxTokens][gdnHeadDim]; // normalised
     float q[maxTokens][gdnHeadDim]; // normalised and scaled
     float kq[maxTokens], decay[maxTokens], beta[maxTokens];
     float parts[2][4][2][gdnHeadDim]; // S^T k and S^T q of each quarter of the key rows, for two tokens in turn
-    float o[gdnMaxRows][gdnHeadDim];
+    float o[maxTokens][gdnHeadDim];
 };
 
 /// One block per (value head, sequence): 4 x 4 warps over key rows and value columns, 32 x 32 of the state each; a lane
@@ -99,132 +99,140 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
         return t < s.pendingRows ? s.pendingQkv + int64_t(t) * convDim : s.qkv + int64_t(t - s.pendingRows) * convDim;
     };
 
-    for (int t = warp; t < total; t += blockThreads / 32) {
-        const __nv_bfloat16* row = inputRow(t);
-        const uint2 qBits = *reinterpret_cast<const uint2*>(row + keyHead * gdnHeadDim + lane * 4);
-        const uint2 kBits = *reinterpret_cast<const uint2*>(row + (layer.keyHeads + keyHead) * gdnHeadDim + lane * 4);
-        const float2 q0 = unpackBf16(qBits.x), q1 = unpackBf16(qBits.y);
-        const float2 k0 = unpackBf16(kBits.x), k1 = unpackBf16(kBits.y);
-        const float qq = warpSum(q0.x * q0.x + q0.y * q0.y + q1.x * q1.x + q1.y * q1.y);
-        const float kk = warpSum(k0.x * k0.x + k0.y * k0.y + k1.x * k1.x + k1.y * k1.y);
-        const float kq = warpSum(k0.x * q0.x + k0.y * q0.y + k1.x * q1.x + k1.y * q1.y);
-        const float kScale = rsqrtf(kk + 1e-6f);
-        const float qScale = rsqrtf(qq + 1e-6f) * 0.08838834764831845f; // 128^-0.5
-        *reinterpret_cast<float4*>(&shared.k[t][lane * 4]) =
-            float4{k0.x * kScale, k0.y * kScale, k1.x * kScale, k1.y * kScale};
-        *reinterpret_cast<float4*>(&shared.q[t][lane * 4]) =
-            float4{q0.x * qScale, q0.y * qScale, q1.x * qScale, q1.y * qScale};
-        if (lane == 0) {
-            const bool replay = t < s.pendingRows;
-            const int64_t at = int64_t(replay ? t : t - s.pendingRows) * layer.valueHeads + head;
-            const float b = __bfloat162float((replay ? s.pendingBeta : s.beta)[at]);
-            const float x = __bfloat162float((replay ? s.pendingDecay : s.decay)[at]) + layer.dtBias[head];
-            const float softplus = x > 20.0f ? x : log1pf(__expf(x));
-            shared.kq[t] = kq * kScale * qScale;
-            shared.decay[t] = __expf(-__expf(layer.aLog[head]) * softplus);
-            shared.beta[t] = sigmoid(b);
-        }
-    }
-    __syncthreads();
-
     const int storeAt = s.pendingRows + s.storeRows;
-    for (int t = 0; t < total; ++t) {
-        const uint2 vBits =
-            *reinterpret_cast<const uint2*>(inputRow(t) + 2 * layer.keyHeads * gdnHeadDim + head * gdnHeadDim + column);
-        const bool replay = t < s.pendingRows;
-        float parts[8] = {}; // S^T k, then S^T q, of four columns
-#pragma unroll
-        for (int i = 0; i < 8; i += 4) {
-            const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[t][firstKey + i]);
-            const float k[4] = {k4.x, k4.y, k4.z, k4.w};
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                parts[0] += state[i + j].x * k[j], parts[1] += state[i + j].y * k[j];
-                parts[2] += state[i + j].z * k[j], parts[3] += state[i + j].w * k[j];
+    for (int base = 0; base < total; base += maxTokens) {
+        const int stop = min(total, base + maxTokens);
+        for (int t = base + warp; t < stop; t += blockThreads / 32) {
+            const int at = t - base;
+            const __nv_bfloat16* row = inputRow(t);
+            const uint2 qBits = *reinterpret_cast<const uint2*>(row + keyHead * gdnHeadDim + lane * 4);
+            const uint2 kBits =
+                *reinterpret_cast<const uint2*>(row + (layer.keyHeads + keyHead) * gdnHeadDim + lane * 4);
+            const float2 q0 = unpackBf16(qBits.x), q1 = unpackBf16(qBits.y);
+            const float2 k0 = unpackBf16(kBits.x), k1 = unpackBf16(kBits.y);
+            const float qq = warpSum(q0.x * q0.x + q0.y * q0.y + q1.x * q1.x + q1.y * q1.y);
+            const float kk = warpSum(k0.x * k0.x + k0.y * k0.y + k1.x * k1.x + k1.y * k1.y);
+            const float kq = warpSum(k0.x * q0.x + k0.y * q0.y + k1.x * q1.x + k1.y * q1.y);
+            const float kScale = rsqrtf(kk + 1e-6f);
+            const float qScale = rsqrtf(qq + 1e-6f) * 0.08838834764831845f; // 128^-0.5
+            *reinterpret_cast<float4*>(&shared.k[at][lane * 4]) =
+                float4{k0.x * kScale, k0.y * kScale, k1.x * kScale, k1.y * kScale};
+            *reinterpret_cast<float4*>(&shared.q[at][lane * 4]) =
+                float4{q0.x * qScale, q0.y * qScale, q1.x * qScale, q1.y * qScale};
+            if (lane == 0) {
+                const bool replay = t < s.pendingRows;
+                const int64_t from = int64_t(replay ? t : t - s.pendingRows) * layer.valueHeads + head;
+                const float b = __bfloat162float((replay ? s.pendingBeta : s.beta)[from]);
+                const float x = __bfloat162float((replay ? s.pendingDecay : s.decay)[from]) + layer.dtBias[head];
+                const float softplus = x > 20.0f ? x : log1pf(__expf(x));
+                shared.kq[at] = kq * kScale * qScale;
+                shared.decay[at] = __expf(-__expf(layer.aLog[head]) * softplus);
+                shared.beta[at] = sigmoid(b);
             }
-            if (!replay) {
-                const float4 q4 = *reinterpret_cast<const float4*>(&shared.q[t][firstKey + i]);
-                const float q[4] = {q4.x, q4.y, q4.z, q4.w};
+        }
+        __syncthreads();
+
+        for (int t = base; t < stop; ++t) {
+            const int at = t - base;
+            const uint2 vBits = *reinterpret_cast<const uint2*>(inputRow(t) + 2 * layer.keyHeads * gdnHeadDim +
+                                                                head * gdnHeadDim + column);
+            const bool replay = t < s.pendingRows;
+            float parts[8] = {}; // S^T k, then S^T q, of four columns
+#pragma unroll
+            for (int i = 0; i < 8; i += 4) {
+                const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[at][firstKey + i]);
+                const float k[4] = {k4.x, k4.y, k4.z, k4.w};
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
-                    parts[4] += state[i + j].x * q[j], parts[5] += state[i + j].y * q[j];
-                    parts[6] += state[i + j].z * q[j], parts[7] += state[i + j].w * q[j];
+                    parts[0] += state[i + j].x * k[j], parts[1] += state[i + j].y * k[j];
+                    parts[2] += state[i + j].z * k[j], parts[3] += state[i + j].w * k[j];
+                }
+                if (!replay) {
+                    const float4 q4 = *reinterpret_cast<const float4*>(&shared.q[at][firstKey + i]);
+                    const float q[4] = {q4.x, q4.y, q4.z, q4.w};
+#pragma unroll
+                    for (int j = 0; j < 4; ++j) {
+                        parts[4] += state[i + j].x * q[j], parts[5] += state[i + j].y * q[j];
+                        parts[6] += state[i + j].z * q[j], parts[7] += state[i + j].w * q[j];
+                    }
                 }
             }
-        }
-        // Four lanes share a column: halve what each carries at every exchange, so that six shuffles do for eight sums.
-        float four[4], two[2];
-        const bool upper = rowGroup & 2, odd = rowGroup & 1;
-#pragma unroll
-        for (int j = 0; j < 4; ++j) {
-            const float sent = upper ? parts[j] : parts[4 + j];
-            four[j] = (upper ? parts[4 + j] : parts[j]) + __shfl_xor_sync(fullMask, sent, 16);
-        }
-#pragma unroll
-        for (int j = 0; j < 2; ++j) {
-            const float sent = odd ? four[j] : four[2 + j];
-            two[j] = (odd ? four[2 + j] : four[j]) + __shfl_xor_sync(fullMask, sent, 8);
-        }
-        float(&exchange)[4][2][gdnHeadDim] = shared.parts[t % 2];
-        *reinterpret_cast<float2*>(&exchange[quarter][upper][column + (odd ? 2 : 0)]) = float2{two[0], two[1]};
-        __syncthreads(); // the other half of `parts` serves the next token, so one barrier is enough
-
-        const float e = shared.decay[t], beta = shared.beta[t];
-        float r[4] = {};
-#pragma unroll
-        for (int w = 0; w < 4; ++w) {
-            const float4 part = *reinterpret_cast<const float4*>(&exchange[w][0][column]);
-            r[0] += part.x, r[1] += part.y, r[2] += part.z, r[3] += part.w;
-        }
-        const float2 v01 = unpackBf16(vBits.x), v23 = unpackBf16(vBits.y);
-        const float d[4] = {beta * (v01.x - e * r[0]), beta * (v01.y - e * r[1]), beta * (v23.x - e * r[2]),
-                            beta * (v23.y - e * r[3])};
-        if (!replay && quarter == t % 4 && rowGroup == 0) {
-            float p[4] = {};
-#pragma unroll
-            for (int w = 0; w < 4; ++w) {
-                const float4 part = *reinterpret_cast<const float4*>(&exchange[w][1][column]);
-                p[0] += part.x, p[1] += part.y, p[2] += part.z, p[3] += part.w;
-            }
-            float o[4];
-#pragma unroll
-            for (int j = 0; j < 4; ++j)
-                o[j] = __bfloat162float(__float2bfloat16_rn(e * p[j] + shared.kq[t] * d[j]));
-            *reinterpret_cast<float4*>(&shared.o[t - s.pendingRows][column]) = float4{o[0], o[1], o[2], o[3]};
-        }
-        if (t >= storeAt && t + 1 == total)
-            break; // nobody reads the state after the last row of a verify
-#pragma unroll
-        for (int i = 0; i < 8; i += 4) {
-            const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[t][firstKey + i]);
-            const float k[4] = {k4.x, k4.y, k4.z, k4.w};
+            // Four lanes share a column: halve what each carries at every exchange, so that six shuffles do for eight
+            // sums.
+            float four[4], two[2];
+            const bool upper = rowGroup & 2, odd = rowGroup & 1;
 #pragma unroll
             for (int j = 0; j < 4; ++j) {
-                state[i + j].x = e * state[i + j].x + k[j] * d[0];
-                state[i + j].y = e * state[i + j].y + k[j] * d[1];
-                state[i + j].z = e * state[i + j].z + k[j] * d[2];
-                state[i + j].w = e * state[i + j].w + k[j] * d[3];
+                const float sent = upper ? parts[j] : parts[4 + j];
+                four[j] = (upper ? parts[4 + j] : parts[j]) + __shfl_xor_sync(fullMask, sent, 16);
+            }
+#pragma unroll
+            for (int j = 0; j < 2; ++j) {
+                const float sent = odd ? four[j] : four[2 + j];
+                two[j] = (odd ? four[2 + j] : four[j]) + __shfl_xor_sync(fullMask, sent, 8);
+            }
+            float(&exchange)[4][2][gdnHeadDim] = shared.parts[t % 2];
+            *reinterpret_cast<float2*>(&exchange[quarter][upper][column + (odd ? 2 : 0)]) = float2{two[0], two[1]};
+            __syncthreads(); // the other half of `parts` serves the next token, so one barrier is enough
+
+            const float e = shared.decay[at], beta = shared.beta[at];
+            float r[4] = {};
+#pragma unroll
+            for (int w = 0; w < 4; ++w) {
+                const float4 part = *reinterpret_cast<const float4*>(&exchange[w][0][column]);
+                r[0] += part.x, r[1] += part.y, r[2] += part.z, r[3] += part.w;
+            }
+            const float2 v01 = unpackBf16(vBits.x), v23 = unpackBf16(vBits.y);
+            const float d[4] = {beta * (v01.x - e * r[0]), beta * (v01.y - e * r[1]), beta * (v23.x - e * r[2]),
+                                beta * (v23.y - e * r[3])};
+            if (!replay && quarter == t % 4 && rowGroup == 0) {
+                float p[4] = {};
+#pragma unroll
+                for (int w = 0; w < 4; ++w) {
+                    const float4 part = *reinterpret_cast<const float4*>(&exchange[w][1][column]);
+                    p[0] += part.x, p[1] += part.y, p[2] += part.z, p[3] += part.w;
+                }
+                float o[4];
+#pragma unroll
+                for (int j = 0; j < 4; ++j)
+                    o[j] = __bfloat162float(__float2bfloat16_rn(e * p[j] + shared.kq[at] * d[j]));
+                *reinterpret_cast<float4*>(&shared.o[at][column]) = float4{o[0], o[1], o[2], o[3]};
+            }
+            if (t >= storeAt && t + 1 == total)
+                break; // nobody reads the state after the last row of a verify
+#pragma unroll
+            for (int i = 0; i < 8; i += 4) {
+                const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[at][firstKey + i]);
+                const float k[4] = {k4.x, k4.y, k4.z, k4.w};
+#pragma unroll
+                for (int j = 0; j < 4; ++j) {
+                    state[i + j].x = e * state[i + j].x + k[j] * d[0];
+                    state[i + j].y = e * state[i + j].y + k[j] * d[1];
+                    state[i + j].z = e * state[i + j].z + k[j] * d[2];
+                    state[i + j].w = e * state[i + j].w + k[j] * d[3];
+                }
+            }
+            if (t + 1 == storeAt) {
+#pragma unroll
+                for (int i = 0; i < 8; ++i)
+                    *reinterpret_cast<float4*>(stateAt + i * gdnHeadDim) = state[i];
             }
         }
-        if (t + 1 == storeAt) {
-#pragma unroll
-            for (int i = 0; i < 8; ++i)
-                *reinterpret_cast<float4*>(stateAt + i * gdnHeadDim) = state[i];
-        }
-    }
-    __syncthreads();
+        __syncthreads();
 
-    for (int row = warp; row < s.rows; row += blockThreads / 32) {
-        const float4 o = *reinterpret_cast<const float4*>(&shared.o[row][lane * 4]);
-        const float sum = warpSum(o.x * o.x + o.y * o.y + o.z * o.z + o.w * o.w);
-        const float scale = rsqrtf(sum * (1.0f / gdnHeadDim) + layer.normEps);
-        const int64_t offset = int64_t(row) * valueDim + head * gdnHeadDim + lane * 4;
-        const uint2 zBits = *reinterpret_cast<const uint2*>(s.gate + offset);
-        const float2 z01 = unpackBf16(zBits.x), z23 = unpackBf16(zBits.y);
-        const float4 w = *reinterpret_cast<const float4*>(layer.norm + lane * 4);
-        *reinterpret_cast<uint2*>(s.output + offset) =
-            uint2{packBf16(w.x * (o.x * scale) * silu(z01.x), w.y * (o.y * scale) * silu(z01.y)),
-                  packBf16(w.z * (o.z * scale) * silu(z23.x), w.w * (o.w * scale) * silu(z23.y))};
+        for (int t = max(base, s.pendingRows) + warp; t < stop; t += blockThreads / 32) {
+            const int row = t - s.pendingRows;
+            const float4 o = *reinterpret_cast<const float4*>(&shared.o[t - base][lane * 4]);
+            const float sum = warpSum(o.x * o.x + o.y * o.y + o.z * o.z + o.w * o.w);
+            const float scale = rsqrtf(sum * (1.0f / gdnHeadDim) + layer.normEps);
+            const int64_t offset = int64_t(row) * valueDim + head * gdnHeadDim + lane * 4;
+            const uint2 zBits = *reinterpret_cast<const uint2*>(s.gate + offset);
+            const float2 z01 = unpackBf16(zBits.x), z23 = unpackBf16(zBits.y);
+            const float4 w = *reinterpret_cast<const float4*>(layer.norm + lane * 4);
+            *reinterpret_cast<uint2*>(s.output + offset) =
+                uint2{packBf16(w.x * (o.x * scale) * silu(z01.x), w.y * (o.y * scale) * silu(z01.y)),
+                      packBf16(w.z * (o.z * scale) * silu(z23.x), w.w * (o.w * scale) * silu(z23.y))};
+        }
     }
 }
 

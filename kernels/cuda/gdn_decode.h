@@ -1,6 +1,6 @@
 #pragma once
 
-/// Gated DeltaNet for few rows (decode and verify): depthwise convolution, delta rule and gated norm.
+/// Gated DeltaNet row by row (decode, verify, and prefill): depthwise convolution, delta rule and gated norm.
 ///
 /// A verified draft may be rejected later, and the state cannot be undone. So the rows of a verify step are kept by the
 /// caller as pending inputs, and the next launch first applies those that were accepted: one read and one write of the
@@ -20,7 +20,6 @@ namespace octavo::kernels::cuda
 {
 
 inline constexpr int gdnHeadDim = 128; ///< of keys and of values
-inline constexpr int gdnMaxRows = 8;   ///< new rows, and pending rows, of one sequence in a launch
 inline constexpr int convHistory = 3;  ///< rows that the kernel-4 convolution looks back
 
 /// Heads and constants of one layer. Value head h reads key head h / (valueHeads / keyHeads).

@@ -16,6 +16,9 @@ struct MatrixView {
     std::int64_t stride = 0;
 };
 
+/// What a product is stored as.
+enum class GemmOutput { Bf16, Float };
+
 template <typename T>
 MatrixView<T> denseView(T* data, int rows, int cols)
 {

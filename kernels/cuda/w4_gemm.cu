@@ -298,7 +298,7 @@ __global__ void dequantizeKernel(const uint8_t* units, int groups, int firstOut,
 } // namespace
 
 cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y, std::int64_t yStride,
-                         W4Output output, const W4Workspace& workspace, cudaStream_t stream)
+                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream)
 {
     if (x.rows < 0 || x.rows > w4MaxRows || x.cols != weights.inFeatures || weights.inFeatures % 8 != 0 ||
         x.stride % 8 != 0 || weights.outFeatures <= 0 || weights.inFeatures <= 0 || yStride < weights.outFeatures ||
@@ -320,7 +320,7 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     args.inFeatures = weights.inFeatures;
     args.tiles = weights.tiles();
     args.groups = weights.groups();
-    args.floatOutput = output == W4Output::Float;
+    args.floatOutput = output == GemmOutput::Float;
 
     if (workspace.path == W4Path::Auto && deviceHasSm90()) {
         const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;

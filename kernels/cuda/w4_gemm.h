@@ -72,9 +72,6 @@ constexpr std::size_t w4Arrivals(int outFeatures)
     return std::size_t(outFeatures + 255) / 256 * 8;
 }
 
-/// What the product is stored as.
-enum class W4Output { Bf16, Float };
-
 /// y = x W^T.
 ///
 /// Shapes   x: (M, inFeatures) bf16, rows 16-byte aligned; y: (M, outFeatures) bf16 or float; M <= 64.
@@ -84,7 +81,7 @@ enum class W4Output { Bf16, Float };
 /// Stream   enqueues on `stream`; M == 0 does nothing. On sm_90 the weights' first bytes are fetched while the kernel
 ///          before still runs.
 [[nodiscard]] cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y,
-                                       std::int64_t yStride, W4Output output, const W4Workspace& workspace,
+                                       std::int64_t yStride, GemmOutput output, const W4Workspace& workspace,
                                        cudaStream_t stream);
 
 /// The product in double from the packed units on the host; y: (M, outFeatures).

@@ -16,8 +16,9 @@ namespace
 
 constexpr int warps = 16; // 8 over the outputs (32 each) x 2 over the inputs (64 each)
 constexpr int threads = warps * 32;
-constexpr int refillLag = 2; // a stage is refilled two stages after its use, so that warps may drift apart
-constexpr int tileOutputs = 256;
+[[maybe_unused]] constexpr int refillLag =
+    2; // a stage is refilled two stages after its use, so that warps may drift apart
+[[maybe_unused]] constexpr int tileOutputs = 256;
 constexpr int inputRowBytes = w4GroupSize * 2 + 16; // padded: eight rows fall on different banks
 
 template <int RowTiles, int Passes, int Stages>
@@ -31,12 +32,12 @@ struct Layout {
     static constexpr int bytes = barrierOffset + 2 * Stages * 8;
 };
 
-__device__ __forceinline__ int firstUnit(int block, int units, int blocks)
+[[maybe_unused]] __device__ __forceinline__ int firstUnit(int block, int units, int blocks)
 {
     return static_cast<int>(int64_t(block) * units / blocks);
 }
 
-__device__ __forceinline__ int blockOf(int unit, int units, int blocks)
+[[maybe_unused]] __device__ __forceinline__ int blockOf(int unit, int units, int blocks)
 {
     return static_cast<int>((int64_t(unit + 1) * blocks - 1) / units);
 }

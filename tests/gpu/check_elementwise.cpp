@@ -101,7 +101,7 @@ void checkElementwise(Report& report)
             DeviceArray<__nv_bfloat16> y(std::size_t(rows) * outputs);
             const MatrixView<const __nv_bfloat16> xView{xDevice.data(), rows, inputs, inputs};
             const MatrixView<const __nv_bfloat16> weightsView{weightsDevice.data(), outputs, inputs, inputs};
-            OCTAVO_REQUIRE(launchBf16Gemv(xView, weightsView, denseView(y.data(), rows, outputs), nullptr));
+            OCTAVO_REQUIRE(launchBf16Gemv(xView, weightsView, y.data(), outputs, GemmOutput::Bf16, nullptr));
             std::vector<double> want(std::size_t(rows) * outputs, 0.0);
             for (int m = 0; m < rows; ++m)
                 for (int n = 0; n < outputs; ++n)

@@ -9,6 +9,11 @@ std::span<const Family> checkFamilies()
         {"w4_gemm", checkW4Gemm},
         {"gdn_decode", checkGdnDecode},
         {"elementwise", checkElementwise},
+        {"kv_rows", checkKvRows},
+        {"attention_decode", checkAttentionDecode},
+        {"select", checkSelect},
+        {"sketch", checkSketch},
+        {"hot_buffer", checkHotBuffer},
     };
     return families;
 }

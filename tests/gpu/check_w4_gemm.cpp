@@ -63,7 +63,7 @@ void checkW4Gemm(Report& report)
                                          " K=" + std::to_string(inFeatures);
                 DeviceArray<float> y(std::size_t(65) * stride);
                 const MatrixView<const __nv_bfloat16> view{xDevice.data(), rows, inFeatures, inFeatures};
-                OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), stride, W4Output::Float, workspace, nullptr));
+                OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), stride, GemmOutput::Float, workspace, nullptr));
                 const std::vector<float> got = y.download();
                 std::vector<float> dense;
                 bool guarded = true;
@@ -89,7 +89,7 @@ void checkW4Gemm(Report& report)
 
         DeviceArray<__nv_bfloat16> y(std::size_t(5) * outFeatures);
         const MatrixView<const __nv_bfloat16> view{xDevice.data(), 5, inFeatures, inFeatures};
-        OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures, W4Output::Bf16, workspace, nullptr));
+        OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures, GemmOutput::Bf16, workspace, nullptr));
         compare(report, "w4 gemm bf16 out", toFloat(y.download()),
                 {want.begin(), want.begin() + std::ptrdiff_t(5) * outFeatures}, 4e-3);
 
@@ -116,10 +116,10 @@ void checkW4Gemm(Report& report)
 
     const W4Matrix weights{nullptr, 128, 128};
     const MatrixView<const __nv_bfloat16> tooMany{nullptr, 65, 128, 128}, tooNarrow{nullptr, 1, 120, 120};
-    report.expect(launchW4Gemm(tooMany, weights, nullptr, 128, W4Output::Bf16, workspace, nullptr) ==
+    report.expect(launchW4Gemm(tooMany, weights, nullptr, 128, GemmOutput::Bf16, workspace, nullptr) ==
                       cudaErrorInvalidValue,
                   "w4 gemm takes 65 rows");
-    report.expect(launchW4Gemm(tooNarrow, weights, nullptr, 128, W4Output::Bf16, workspace, nullptr) ==
+    report.expect(launchW4Gemm(tooNarrow, weights, nullptr, 128, GemmOutput::Bf16, workspace, nullptr) ==
                       cudaErrorInvalidValue,
                   "w4 gemm takes inputs of another width");
 }

@@ -10,5 +10,10 @@ namespace octavo::gpu
 void checkW4Gemm(Report& report);
 void checkGdnDecode(Report& report);
 void checkElementwise(Report& report);
+void checkKvRows(Report& report);
+void checkAttentionDecode(Report& report);
+void checkSelect(Report& report);
+void checkSketch(Report& report);
+void checkHotBuffer(Report& report);
 
 } // namespace octavo::gpu

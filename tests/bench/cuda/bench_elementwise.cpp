@@ -45,7 +45,8 @@ void benchElementwise(Report& report)
         bandwidthLine(report, "bf16 gemv 5120 -> 96, M=" + std::to_string(rows),
                       medianUs(32,
                                [&](int, cudaStream_t s) {
-                                   OCTAVO_REQUIRE(launchBf16Gemv(xView, weightsView, denseView(y.data(), rows, 96), s));
+                                   OCTAVO_REQUIRE(
+                                       launchBf16Gemv(xView, weightsView, y.data(), 96, GemmOutput::Bf16, s));
                                }),
                       2.0 * 96 * 5120);
     }

@@ -42,6 +42,9 @@ std::span<const Family> benchFamilies()
         {"w4_gemm", benchW4Gemm},
         {"gdn_decode", benchGdnDecode},
         {"elementwise", benchElementwise},
+        {"sketch", benchSketch},
+        {"attention_decode", benchAttentionDecode},
+        {"gather", benchGather},
     };
     return families;
 }

@@ -41,7 +41,7 @@ void benchW4Gemm(Report& report)
                 const double us = medianUs(copies * 2, [&](int i, cudaStream_t stream) {
                     const W4Matrix matrix{weights[i % copies].data(), outFeatures, inFeatures};
                     OCTAVO_REQUIRE(
-                        launchW4Gemm(view, matrix, y.data(), outFeatures, W4Output::Bf16, workspace, stream));
+                        launchW4Gemm(view, matrix, y.data(), outFeatures, GemmOutput::Bf16, workspace, stream));
                 });
                 const double bytes = double(units.size()) + 2.0 * rows * (double(inFeatures) + outFeatures);
                 bandwidthLine(report,

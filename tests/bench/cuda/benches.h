@@ -12,6 +12,9 @@ void measureCopy(Report& report);
 void benchW4Gemm(Report& report);
 void benchGdnDecode(Report& report);
 void benchElementwise(Report& report);
+void benchSketch(Report& report);
+void benchAttentionDecode(Report& report);
+void benchGather(Report& report);
 
 std::span<const Family> benchFamilies();
 

@@ -1,0 +1,292 @@
+#include "kernels/cuda/attention_decode.h"
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/device_utils.cuh"
+
+namespace octavo::kernels::cuda
+{
+namespace
+{
+
+constexpr int warps = 4;
+constexpr int tileRows = 16;
+constexpr int stages = 3;
+constexpr int stageBytes = tileRows * kvHeadBytes;
+constexpr int chunksPerRow = kvHeadBytes / 16;
+constexpr int maxGroup = 8; // query heads per KV head
+constexpr int partFloats = maxGroup * (kvHeadDim + 2);
+constexpr float scoreScale = 0.0625f * 1.4426950408889634f; // 256^-0.5, and to base 2
+
+/// O^T and the softmax numbers of a warp: keys are the rows of a fragment and query heads its columns, so that six or
+/// eight heads fill the tensor core's narrow side.
+struct Accumulator {
+    float out[4][4][4];       // [group of 64 dimensions][16 of them][fragment]
+    float maximum[2], sum[2]; // of heads 2 t, 2 t + 1
+};
+
+__global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRows* queries, const AttentionShape shape,
+                                                              const __nv_bfloat16* query, float* workspace)
+{
+    extern __shared__ __align__(128) uint8_t shared[];
+    allowDependentLaunch();
+    waitForPreviousKernel();
+    const AttentionRows rows = queries[blockIdx.z];
+    const int split = blockIdx.x;
+    const int firstRow = split * shape.rowsPerSplit;
+    if (firstRow >= rows.count)
+        return;
+    const int endRow = min(rows.count, firstRow + shape.rowsPerSplit);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int g = lane / 4, t = lane % 4;
+    const int kvHead = blockIdx.y;
+    const int groupHeads = shape.heads / shape.kvHeads;
+    const int64_t rowBytes = int64_t(shape.kvHeads) * kvHeadBytes;
+    const uint8_t* headRows = rows.rows + kvHead * kvHeadBytes;
+    uint8_t* ring = shared + warp * stages * stageBytes;
+
+    // B fragments of the query: head g, and for each group the dimensions that lane t's eight key bytes hold.
+    uint32_t q[4][4][2];
+#pragma unroll
+    for (int group = 0; group < 4; ++group) {
+#pragma unroll
+        for (int half = 0; half < 2; ++half) {
+            uint4 bits{};
+            if (g < groupHeads)
+                bits = *reinterpret_cast<const uint4*>(
+                    query + (int64_t(blockIdx.z) * shape.heads + kvHead * groupHeads + g) * kvHeadDim + group * 64 +
+                    half * 32 + t * 8);
+            q[group][0][half] = __byte_perm(bits.x, bits.y, 0x5410);
+            q[group][1][half] = __byte_perm(bits.x, bits.y, 0x7632);
+            q[group][2][half] = __byte_perm(bits.z, bits.w, 0x5410);
+            q[group][3][half] = __byte_perm(bits.z, bits.w, 0x7632);
+        }
+    }
+
+    const int tiles = (endRow - firstRow + tileRows - 1) / tileRows;
+    const auto load = [&](int tile, int slot) {
+        if (tile < tiles) {
+            const int base = firstRow + tile * tileRows;
+            int id = 0;
+            if (lane < tileRows && base + lane < endRow)
+                id = rows.rowIds ? rows.rowIds[base + lane] : base + lane;
+            const unsigned target = sharedAddress(ring + slot * stageBytes);
+#pragma unroll
+            for (int i = 0; i < (tileRows * chunksPerRow + 31) / 32; ++i) {
+                const int chunk = i * 32 + lane;
+                const int row = chunk / chunksPerRow;
+                const int rowId = __shfl_sync(fullMask, id, row & 15);
+                if (chunk < tileRows * chunksPerRow)
+                    copyAsync16(target + chunk * 16, headRows + rowId * rowBytes + chunk % chunksPerRow * 16,
+                                base + row < endRow);
+            }
+        }
+        copyAsyncCommit();
+    };
+
+    Accumulator a;
+#pragma unroll
+    for (int i = 0; i < 64; ++i)
+        (&a.out[0][0][0])[i] = 0.0f;
+    a.maximum[0] = a.maximum[1] = -INFINITY;
+    a.sum[0] = a.sum[1] = 0.0f;
+
+    for (int i = 0; i < stages - 1; ++i)
+        load(warp + i * warps, i);
+    int slot = 0;
+    for (int tile = warp; tile < tiles; tile += warps) {
+        copyAsyncWait<stages - 2>();
+        __syncwarp();
+        load(tile + (stages - 1) * warps, slot == 0 ? stages - 1 : slot - 1);
+        const uint8_t* row0 = ring + slot * stageBytes + g * kvHeadBytes;
+        const uint8_t* row1 = row0 + 8 * kvHeadBytes;
+        slot = slot + 1 == stages ? 0 : slot + 1;
+
+        float score[4] = {};
+        {
+            const uint2 scales0 = *reinterpret_cast<const uint2*>(row0 + 256);
+            const uint2 scales1 = *reinterpret_cast<const uint2*>(row1 + 256);
+#pragma unroll
+            for (int group = 0; group < 4; ++group) {
+                const uint2 codes0 = *reinterpret_cast<const uint2*>(row0 + group * 32 + t * 8);
+                const uint2 codes1 = *reinterpret_cast<const uint2*>(row1 + group * 32 + t * 8);
+                float part[4];
+#pragma unroll
+                for (int step = 0; step < 4; ++step) {
+                    const uint32_t word0 = step < 2 ? codes0.x : codes0.y, word1 = step < 2 ? codes1.x : codes1.y;
+                    const uint32_t k[4] = {step % 2 ? int4PairToBf16<2>(word0) : int4PairToBf16<0>(word0),
+                                           step % 2 ? int4PairToBf16<2>(word1) : int4PairToBf16<0>(word1),
+                                           step % 2 ? int4PairToBf16<3>(word0) : int4PairToBf16<1>(word0),
+                                           step % 2 ? int4PairToBf16<3>(word1) : int4PairToBf16<1>(word1)};
+                    if (step == 0)
+                        mmaBf16FromZero(part, k, q[group][step][0], q[group][step][1]);
+                    else
+                        mmaBf16(part, k, q[group][step][0], q[group][step][1]);
+                }
+                const uint32_t bits0 = group < 2 ? scales0.x : scales0.y, bits1 = group < 2 ? scales1.x : scales1.y;
+                const float2 pair0 = __half22float2(*reinterpret_cast<const __half2*>(&bits0));
+                const float2 pair1 = __half22float2(*reinterpret_cast<const __half2*>(&bits1));
+                const float s0 = group % 2 ? pair0.y : pair0.x, s1 = group % 2 ? pair1.y : pair1.x;
+                score[0] += s0 * part[0], score[1] += s0 * part[1];
+                score[2] += s1 * part[2], score[3] += s1 * part[3];
+            }
+        }
+        const int base = firstRow + tile * tileRows;
+        float weight[4];
+#pragma unroll
+        for (int i = 0; i < 4; ++i)
+            weight[i] = base + g + (i < 2 ? 0 : 8) < endRow ? score[i] * scoreScale : -INFINITY;
+        float rescale[2];
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            const float maximum = fmaxf(a.maximum[h], warpMax<28>(fmaxf(weight[h], weight[h + 2])));
+            rescale[h] = exp2f(a.maximum[h] - maximum); // exp2(-inf) = 0 at the start: every tile has a row
+            a.maximum[h] = maximum;
+            weight[h] = exp2f(weight[h] - maximum);
+            weight[h + 2] = exp2f(weight[h + 2] - maximum);
+            a.sum[h] = a.sum[h] * rescale[h] + weight[h] + weight[h + 2];
+        }
+        if (__any_sync(fullMask, rescale[0] != 1.0f || rescale[1] != 1.0f)) {
+#pragma unroll
+            for (int i = 0; i < 64; ++i)
+                (&a.out[0][0][0])[i] *= rescale[i % 2];
+        }
+
+        const uint2 valueScales0 = *reinterpret_cast<const uint2*>(row0 + 264);
+        const uint2 valueScales1 = *reinterpret_cast<const uint2*>(row1 + 264);
+        const uint8_t* values = row0 - g * kvHeadBytes + 128 + g * 4;
+#pragma unroll
+        for (int group = 0; group < 4; ++group) {
+            const uint32_t bits0 = group < 2 ? valueScales0.x : valueScales0.y;
+            const uint32_t bits1 = group < 2 ? valueScales1.x : valueScales1.y;
+            const float2 pair0 = __half22float2(*reinterpret_cast<const __half2*>(&bits0));
+            const float2 pair1 = __half22float2(*reinterpret_cast<const __half2*>(&bits1));
+            const float s0 = group % 2 ? pair0.y : pair0.x, s1 = group % 2 ? pair1.y : pair1.x;
+            const uint32_t b0 = transposeMatrix(packBf16(weight[0] * s0, weight[1] * s0));
+            const uint32_t b1 = transposeMatrix(packBf16(weight[2] * s1, weight[3] * s1));
+            uint32_t words[4];
+#pragma unroll
+            for (int i = 0; i < 4; ++i) // rows 2 t, 2 t + 1, 2 t + 8, 2 t + 9
+                words[i] =
+                    *reinterpret_cast<const uint32_t*>(values + (2 * t + i % 2 + i / 2 * 8) * kvHeadBytes + group * 32);
+            const uint32_t low0 = __byte_perm(words[0], words[1], 0x5410),
+                           high0 = __byte_perm(words[0], words[1], 0x7632);
+            const uint32_t low1 = __byte_perm(words[2], words[3], 0x5410),
+                           high1 = __byte_perm(words[2], words[3], 0x7632);
+            const uint32_t v0[4] = {int4PairToBf16<0>(low0), int4PairToBf16<1>(low0), int4PairToBf16<0>(low1),
+                                    int4PairToBf16<1>(low1)};
+            const uint32_t v1[4] = {int4PairToBf16<2>(low0), int4PairToBf16<3>(low0), int4PairToBf16<2>(low1),
+                                    int4PairToBf16<3>(low1)};
+            const uint32_t v2[4] = {int4PairToBf16<0>(high0), int4PairToBf16<1>(high0), int4PairToBf16<0>(high1),
+                                    int4PairToBf16<1>(high1)};
+            const uint32_t v3[4] = {int4PairToBf16<2>(high0), int4PairToBf16<3>(high0), int4PairToBf16<2>(high1),
+                                    int4PairToBf16<3>(high1)};
+            mmaBf16(a.out[group][0], v0, b0, b1);
+            mmaBf16(a.out[group][1], v1, b0, b1);
+            mmaBf16(a.out[group][2], v2, b0, b1);
+            mmaBf16(a.out[group][3], v3, b0, b1);
+        }
+    }
+    copyAsyncWait<0>();
+    __syncthreads(); // the rings become the place where the warps meet
+
+    // Each warp leaves [head][dimension], then maxima and sums.
+    float* mine = reinterpret_cast<float*>(shared) + warp * partFloats;
+#pragma unroll
+    for (int h = 0; h < 2; ++h)
+        a.sum[h] = warpSum<28>(a.sum[h]);
+#pragma unroll
+    for (int group = 0; group < 4; ++group) {
+#pragma unroll
+        for (int tile = 0; tile < 4; ++tile) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i) {
+                const int dimension = group * 64 + g * 4 + tile + (i < 2 ? 0 : 32);
+                mine[(2 * t + i % 2) * kvHeadDim + dimension] = a.out[group][tile][i];
+            }
+        }
+    }
+    if (g == 0) {
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            mine[maxGroup * kvHeadDim + 2 * t + h] = a.maximum[h];
+            mine[maxGroup * kvHeadDim + maxGroup + 2 * t + h] = a.sum[h];
+        }
+    }
+    __syncthreads();
+    float* part = workspace + ((int64_t(blockIdx.z) * shape.kvHeads + kvHead) * shape.maxSplits + split) * partFloats;
+    const float* all = reinterpret_cast<const float*>(shared);
+    for (int head = 0; head < groupHeads; ++head) {
+        float maximum = -INFINITY;
+#pragma unroll
+        for (int w = 0; w < warps; ++w)
+            maximum = fmaxf(maximum, all[w * partFloats + maxGroup * kvHeadDim + head]);
+        float factor[warps], sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < warps; ++w) {
+            factor[w] = exp2f(all[w * partFloats + maxGroup * kvHeadDim + head] - maximum);
+            sum += factor[w] * all[w * partFloats + maxGroup * kvHeadDim + maxGroup + head];
+        }
+        for (int d = threadIdx.x; d < kvHeadDim; d += warps * 32) {
+            float value = 0.0f;
+#pragma unroll
+            for (int w = 0; w < warps; ++w)
+                value += factor[w] * all[w * partFloats + head * kvHeadDim + d];
+            part[head * kvHeadDim + d] = value;
+        }
+        if (threadIdx.x == 0) {
+            part[maxGroup * kvHeadDim + head] = maximum;
+            part[maxGroup * kvHeadDim + maxGroup + head] = sum;
+        }
+    }
+}
+
+__global__ void __launch_bounds__(kvHeadDim)
+    mergeKernel(const AttentionRows* queries, const AttentionShape shape, const float* workspace,
+                const __nv_bfloat16* gate, int64_t gateStride, int64_t gateHeadStride, __nv_bfloat16* out)
+{
+    allowDependentLaunch();
+    waitForPreviousKernel();
+    const int head = blockIdx.x, query = blockIdx.y, d = threadIdx.x;
+    const int groupHeads = shape.heads / shape.kvHeads;
+    const int kvHead = head / groupHeads, inGroup = head % groupHeads;
+    const int splits = (queries[query].count + shape.rowsPerSplit - 1) / shape.rowsPerSplit;
+    const float* parts = workspace + (int64_t(query) * shape.kvHeads + kvHead) * shape.maxSplits * partFloats;
+    float maximum = -INFINITY;
+    for (int s = 0; s < splits; ++s)
+        maximum = fmaxf(maximum, parts[int64_t(s) * partFloats + maxGroup * kvHeadDim + inGroup]);
+    float value = 0.0f, sum = 0.0f;
+#pragma unroll 4
+    for (int s = 0; s < splits; ++s) {
+        const float* part = parts + int64_t(s) * partFloats;
+        const float factor = exp2f(part[maxGroup * kvHeadDim + inGroup] - maximum);
+        sum += factor * part[maxGroup * kvHeadDim + maxGroup + inGroup];
+        value += factor * part[inGroup * kvHeadDim + d];
+    }
+    const float g = __bfloat162float(gate[query * gateStride + head * gateHeadStride + d]);
+    out[(int64_t(query) * shape.heads + head) * kvHeadDim + d] =
+        __float2bfloat16_rn(sum > 0.0f ? value / sum * sigmoid(g) : 0.0f);
+}
+
+} // namespace
+
+cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShape& shape, const __nv_bfloat16* query,
+                                  const __nv_bfloat16* gate, std::int64_t gateStride, std::int64_t gateHeadStride,
+                                  float* workspace, __nv_bfloat16* out, cudaStream_t stream)
+{
+    if (shape.queries < 0 || shape.kvHeads <= 0 || shape.heads % shape.kvHeads != 0 ||
+        shape.heads / shape.kvHeads > maxGroup || shape.heads <= 0 || shape.rowsPerSplit <= 0 ||
+        shape.rowsPerSplit % 64 != 0 || shape.maxSplits <= 0 || shape.queries > 65535)
+        return cudaErrorInvalidValue;
+    if (shape.queries == 0)
+        return cudaSuccess;
+    constexpr int sharedBytes = warps * stages * stageBytes;
+    static_assert(sharedBytes >= warps * partFloats * 4, "the rings hold the warps' sums at the end");
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(attentionKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
+    OCTAVO_CUDA_TRY(launchDependent(attentionKernel, dim3(shape.maxSplits, shape.kvHeads, shape.queries), warps * 32,
+                                    sharedBytes, stream, rows, shape, query, workspace));
+    OCTAVO_CUDA_TRY(launchDependent(mergeKernel, dim3(shape.heads, shape.queries), kvHeadDim, 0, stream, rows, shape,
+                                    workspace, gate, gateStride, gateHeadStride, out));
+    return cudaGetLastError();
+}
+
+} // namespace octavo::kernels::cuda

@@ -1,0 +1,59 @@
+#pragma once
+
+/// Gated attention of few query rows over int4 KV rows, scattered (picks, sinks and recent tokens in the hot buffer) or
+/// in one run (dense).
+///
+/// Each (split of the rows, KV head, query row) is a block; splits meet by their log-sum-exp.
+
+#include "kernels/cuda/kv_rows.h"
+#include "kernels/cuda/views.h"
+
+#include <cuda_bf16.h>
+#include <cuda_runtime_api.h>
+
+#include <cstddef>
+#include <cstdint>
+
+namespace octavo::kernels::cuda
+{
+
+/// The rows that one query row attends to; an array of these lies on the device.
+struct AttentionRows {
+    const std::uint8_t* rows;   ///< row r at rows + r * kvHeads * 272, 16-byte aligned
+    const std::int32_t* rowIds; ///< (count), or null: rows 0 .. count - 1
+    std::int32_t count;         ///< read when the kernel runs
+};
+
+struct AttentionShape {
+    int queries = 0; ///< rows of the batch
+    int heads = 0;
+    int kvHeads = 0; ///< heads / kvHeads at most 8
+    int rowsPerSplit =
+        0; ///< a multiple of 64. Part of the result's rounding, so it may depend on a query's own length only
+    int maxSplits = 0; ///< no query has more than rowsPerSplit * maxSplits rows
+};
+
+/// Floats of work space: for each split its sums and its two softmax numbers per head.
+constexpr std::size_t attentionWorkspaceFloats(const AttentionShape& shape)
+{
+    return std::size_t(shape.queries) * std::size_t(shape.kvHeads) * std::size_t(shape.maxSplits) * 8 * (kvHeadDim + 2);
+}
+
+/// out[q,h,:] = sigmoid(gate[q,h,:]) * sum_j softmax_j(q[h] . k_j / 16) v_j, KV head h / (heads / kvHeads).
+///
+/// Shapes   query: (queries, heads * 256), normalised and rotated; gate: value of (q, h, d) at
+///          gate[q * gateStride + h * gateHeadStride + d]; out: (queries, heads * 256) bf16.
+/// Numerics codes exact in bf16, scales in fp32 on the partial sums of 64; softmax in fp32; weights rounded to bf16
+///          before they meet the values. A query of no rows gives zeros.
+/// Errors   cudaErrorInvalidValue for shapes that do not fit.
+/// Stream   enqueues two kernels on `stream`; queries == 0 does nothing.
+[[nodiscard]] cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShape& shape,
+                                                const __nv_bfloat16* query, const __nv_bfloat16* gate,
+                                                std::int64_t gateStride, std::int64_t gateHeadStride, float* workspace,
+                                                __nv_bfloat16* out, cudaStream_t stream);
+
+/// One head in double on the host; keys, values: (count, 256).
+void referenceAttentionHead(const float* query, const float* gate, const float* keys, const float* values,
+                            std::int64_t keyStride, int count, double* out);
+
+} // namespace octavo::kernels::cuda

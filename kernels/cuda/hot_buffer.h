@@ -1,0 +1,60 @@
+#pragma once
+
+/// The hot buffer on the device: which of a step's picks are here, who makes room for the others, and the copy of those
+/// straight out of pinned host memory.
+///
+/// Replacement is CLOCK: a hand goes round the slots, takes the mark off what has been used since its last visit and
+/// evicts what has none. Slots of this step's picks are passed over. Everything is in a fixed order, so that a run can
+/// be repeated.
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+
+namespace octavo::kernels::cuda
+{
+
+inline constexpr int hotMaxPicks = 4096; ///< of one lookup
+
+/// One layer's buffer of one sequence, with the picks of a step; an array of these lies on the device.
+struct HotLookup {
+    std::int32_t* slotOfToken; ///< (tokens): slot, or -1
+    std::int32_t* tokenOfSlot; ///< (slots): token, or -1
+    std::uint8_t* marks;       ///< (slots): 0 evictable, 1 used since the hand's last visit
+    std::int32_t* hand;        ///< next slot that the hand visits
+    std::int32_t slots;        ///< at least as many as picks
+    const std::int32_t* picks; ///< (numPicks), each once
+    const std::int32_t* numPicks;
+    std::int32_t* rowIds;     ///< out (numPicks): slot of each pick
+    std::int32_t* missTokens; ///< out (numPicks at most): tokens that were not here, in the picks' order
+    std::int32_t* missSlots;  ///< out: where they go
+    std::int32_t* numMisses;  ///< out
+};
+
+/// Finds the picks and makes room for those that are missing: tables are updated, rows not yet copied.
+/// Stream   one block per lookup on `stream`; no lookups do nothing.
+[[nodiscard]] cudaError_t launchHotLookup(const HotLookup* lookups, int numLookups, cudaStream_t stream);
+
+/// One sequence's misses to copy; an array of these lies on the device.
+struct GatherMisses {
+    const std::uint8_t* hostRows; ///< mapped host memory: token t at t * rowBytes, 16-byte aligned
+    std::uint8_t* rows;           ///< device: slot s at s * rowBytes
+    const std::int32_t* tokens;
+    const std::int32_t* slots;
+    const std::int32_t* count;
+    unsigned long long* bytesRead; ///< running count of bytes over the link
+};
+
+inline constexpr int gatherMaxSequences = 64;
+
+/// Copies all sequences' missing rows (all heads of a token together) in one launch, many warps wide: the link gives
+/// the more, the more reads are under way.
+/// Errors   cudaErrorInvalidValue for row sizes that are no multiple of 16 or more than 64 sequences.
+/// Stream   enqueues on `stream`; blocks: as many as the copy may take, 0: two per multiprocessor of an H200.
+[[nodiscard]] cudaError_t launchGatherMisses(const GatherMisses* misses, int numSequences, int rowBytes, int blocks,
+                                             cudaStream_t stream);
+
+/// The lookup in plain sequential code; host pointers.
+void referenceHotLookup(const HotLookup& lookup);
+
+} // namespace octavo::kernels::cuda

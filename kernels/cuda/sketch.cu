@@ -1,0 +1,350 @@
+#include "kernels/cuda/sketch.h"
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/device_utils.cuh"
+
+namespace octavo::kernels::cuda
+{
+namespace
+{
+
+constexpr int scanWarps = 8;
+constexpr int tilesPerWarp = sketchChunkTokens / sketchTileTokens / scanWarps;
+constexpr int batchTiles = 4; // loads in flight, and scores that share one maximum
+constexpr int keyThreads = 512;
+constexpr int keyTokens = 2048; // of one block of the second kernel
+constexpr int histogramBins = 4096;
+
+// A token's row of the 16x64 tile: nibble pairs (i, i + 4) of a word become registers 0, 2 (tokens 0..7, the bytes 0
+// and 2) and 1, 3 (tokens 8..15, the bytes 1 and 3) of the A fragment.
+__device__ __forceinline__ void tileWordToFragment(uint32_t word, uint32_t (&a)[4])
+{
+    a[0] = int4PairToBf16<0>(word);
+    a[2] = int4PairToBf16<1>(word);
+    a[1] = int4PairToBf16<2>(word);
+    a[3] = int4PairToBf16<3>(word);
+}
+
+constexpr int appendTokens = 32;
+constexpr int appendThreads = 256; // 64 coordinates x 4 tokens at a time
+
+__global__ void __launch_bounds__(appendThreads)
+    sketchAppendKernel(MatrixView<const __nv_bfloat16> keys, int kvHeads, const float* basis, const float* means,
+                       int64_t firstToken, const SketchView sketch)
+{
+    __shared__ float centred[appendTokens][kvHeadDim];
+    __shared__ float coordinates[appendTokens][sketchRank + 1];
+    allowDependentLaunch();
+    waitForPreviousKernel();
+    const int head = blockIdx.y;
+    const int first = blockIdx.x * appendTokens;
+    const int count = min(appendTokens, keys.rows - first);
+    for (int i = threadIdx.x; i < count * kvHeadDim; i += appendThreads) {
+        const int token = i / kvHeadDim, d = i % kvHeadDim;
+        centred[token][d] = __bfloat162float(keys.data[(first + token) * keys.stride + head * kvHeadDim + d]) -
+                            means[head * kvHeadDim + d];
+    }
+    __syncthreads();
+    const int c = threadIdx.x % sketchRank, sub = threadIdx.x / sketchRank;
+    float sums[appendTokens / 4] = {};
+    const float* column = basis + int64_t(head) * kvHeadDim * sketchRank + c;
+    for (int d = 0; d < kvHeadDim; ++d) {
+        const float b = column[d * sketchRank];
+#pragma unroll
+        for (int i = 0; i < appendTokens / 4; ++i)
+            sums[i] += b * centred[i * 4 + sub][d];
+    }
+#pragma unroll
+    for (int i = 0; i < appendTokens / 4; ++i)
+        coordinates[i * 4 + sub][c] = sums[i];
+    __syncthreads();
+
+    // One warp per token: a lane packs coordinates 2 l and 2 l + 1.
+    const int lane = threadIdx.x % 32;
+    for (int token = threadIdx.x / 32; token < count; token += appendThreads / 32) {
+        const float x0 = coordinates[token][2 * lane], x1 = coordinates[token][2 * lane + 1];
+        float peak = fabsf(x1) > fabsf(x0) ? x1 : x0;
+#pragma unroll
+        for (int bit = 1; bit < 32; bit <<= 1) {
+            const float other = __shfl_xor_sync(fullMask, peak, bit);
+            if (fabsf(other) > fabsf(peak) || (fabsf(other) == fabsf(peak) && (lane & bit)))
+                peak = other;
+        }
+        const __half half = __float2half_rn(peak / -8.0f);
+        const float scale = __half2float(half);
+        const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
+        const auto code = [&](float x) { return uint32_t(int(fminf(fmaxf(rintf(x * inverse), -8.0f), 7.0f)) + 8); };
+        const uint32_t code0 = code(x0), code1 = code(x1);
+        const int64_t position = firstToken + first + token;
+        const int64_t tile = position / sketchTileTokens;
+        const int row = static_cast<int>(position % sketchTileTokens);
+        // Coordinates 2 l, 2 l + 1 lie in the low (coordinate % 16 < 8) or high nibbles of two bytes of one word.
+        const int step = lane / 8, inStep = lane % 8;
+        const int upper = inStep / 4;
+        const uint32_t other0 = __shfl_xor_sync(fullMask, code0, 4), other1 = __shfl_xor_sync(fullMask, code1, 4);
+        if (!upper) {
+            uint8_t* word = sketch.codes + (int64_t(head) * sketch.capacityTiles + tile) * sketchTileBytes +
+                            ((row % 8) * 4 + inStep % 4) * 16 + step * 4 + row / 8;
+            word[0] = static_cast<uint8_t>(code0 | other0 << 4);
+            word[2] = static_cast<uint8_t>(code1 | other1 << 4);
+        }
+        if (lane == 0)
+            sketch.scales[int64_t(head) * sketch.capacityTiles * sketchTileTokens + position] = half;
+    }
+}
+
+__global__ void __launch_bounds__(128) sketchProjectKernel(const __nv_bfloat16* query, int heads, int kvHeads,
+                                                           const float* basis, __nv_bfloat16* projected)
+{
+    __shared__ float q[kvHeadDim];
+    __shared__ float halves[2][sketchRank];
+    allowDependentLaunch();
+    waitForPreviousKernel();
+    const int64_t row = int64_t(blockIdx.y) * heads + blockIdx.x;
+    for (int d = threadIdx.x; d < kvHeadDim; d += 128)
+        q[d] = __bfloat162float(query[row * kvHeadDim + d]);
+    __syncthreads();
+    const int c = threadIdx.x % sketchRank, half = threadIdx.x / sketchRank;
+    const float* column = basis + (int64_t(blockIdx.x / (heads / kvHeads)) * kvHeadDim + half * 128) * sketchRank + c;
+    float sum = 0.0f;
+#pragma unroll 16
+    for (int d = 0; d < 128; ++d)
+        sum += q[half * 128 + d] * column[d * sketchRank];
+    halves[half][c] = sum;
+    __syncthreads();
+    if (half == 0)
+        projected[row * sketchRank + c] = __float2bfloat16_rn((halves[0][c] + halves[1][c]) * 0.0625f);
+}
+
+/// Scores of one chunk of one KV head's tokens against its query heads, and the chunk's softmax numbers per head.
+__global__ void __launch_bounds__(scanWarps * 32, 4)
+    sketchScanKernel(const SketchQuery* queries, int heads, int kvHeads)
+{
+    __shared__ float2 warpSums[scanWarps][sketchMaxHeads];
+    allowDependentLaunch();
+    waitForPreviousKernel();
+    const SketchQuery& query = queries[blockIdx.z];
+    const int begin = query.begin, end = query.end;
+    const int chunkBegin = blockIdx.x * sketchChunkTokens;
+    if (chunkBegin >= end || chunkBegin + sketchChunkTokens <= begin)
+        return;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int g = lane / 4, t = lane % 4;
+    const int kvHead = blockIdx.y;
+    const int groupHeads = heads / kvHeads;
+    const int64_t tiles = query.sketch.capacityTiles;
+    const uint8_t* codes = query.sketch.codes + int64_t(kvHead) * tiles * sketchTileBytes + lane * 16;
+    const __half* scales = query.sketch.scales + int64_t(kvHead) * tiles * sketchTileTokens;
+    __half* scores = query.scores + int64_t(kvHead) * tiles * sketchTileTokens * groupHeads;
+
+    uint32_t b[4][2] = {};
+    if (g < groupHeads) {
+        const __nv_bfloat16* q = query.projected + int64_t(kvHead * groupHeads + g) * sketchRank + 2 * t;
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+            b[step][0] = *reinterpret_cast<const uint32_t*>(q + step * 16);
+            b[step][1] = *reinterpret_cast<const uint32_t*>(q + step * 16 + 8);
+        }
+    }
+    float maximum[2] = {-INFINITY, -INFINITY}, sum[2] = {};
+    const int firstTile = chunkBegin / sketchTileTokens + warp * tilesPerWarp;
+    for (int batch = 0; batch < tilesPerWarp; batch += batchTiles) {
+        uint4 words[batchTiles];
+        __half scale[batchTiles][2];
+#pragma unroll
+        for (int i = 0; i < batchTiles; ++i) {
+            const int tile = firstTile + batch + i;
+            const bool inside = tile * sketchTileTokens < end && tile * sketchTileTokens >= begin;
+            words[i] = inside ? __ldcs(reinterpret_cast<const uint4*>(codes + int64_t(tile) * sketchTileBytes))
+                              : uint4{0, 0, 0, 0};
+            scale[i][0] = inside ? scales[tile * sketchTileTokens + g] : __half{};
+            scale[i][1] = inside ? scales[tile * sketchTileTokens + g + 8] : __half{};
+        }
+        float s[batchTiles][4];
+        float batchMaximum[2] = {maximum[0], maximum[1]};
+#pragma unroll
+        for (int i = 0; i < batchTiles; ++i) {
+            const uint32_t w[4] = {words[i].x, words[i].y, words[i].z, words[i].w};
+#pragma unroll
+            for (int step = 0; step < 4; ++step) {
+                uint32_t a[4];
+                tileWordToFragment(w[step], a);
+                if (step == 0)
+                    mmaBf16FromZero(s[i], a, b[step][0], b[step][1]);
+                else
+                    mmaBf16(s[i], a, b[step][0], b[step][1]);
+            }
+            const int token = (firstTile + batch + i) * sketchTileTokens + g;
+#pragma unroll
+            for (int row = 0; row < 2; ++row) {
+                const float factor = __half2float(scale[i][row]);
+                const bool valid = token + row * 8 < end && token - g >= begin;
+                s[i][2 * row] *= factor;
+                s[i][2 * row + 1] *= factor;
+                if (valid) {
+                    // Even head counts store pairs; an odd one's last column is a single half.
+                    __half* at = scores + int64_t(token + row * 8) * groupHeads + 2 * t;
+                    if (2 * t + 1 < groupHeads && groupHeads % 2 == 0)
+                        *reinterpret_cast<__half2*>(at) = __floats2half2_rn(s[i][2 * row], s[i][2 * row + 1]);
+                    else {
+                        if (2 * t < groupHeads)
+                            at[0] = __float2half_rn(s[i][2 * row]);
+                        if (2 * t + 1 < groupHeads)
+                            at[1] = __float2half_rn(s[i][2 * row + 1]);
+                    }
+                } else {
+                    s[i][2 * row] = s[i][2 * row + 1] = -INFINITY;
+                }
+                batchMaximum[0] = fmaxf(batchMaximum[0], s[i][2 * row]);
+                batchMaximum[1] = fmaxf(batchMaximum[1], s[i][2 * row + 1]);
+            }
+        }
+#pragma unroll
+        for (int h = 0; h < 2; ++h) {
+            if (batchMaximum[h] > -INFINITY) {
+                sum[h] *= __expf(maximum[h] - batchMaximum[h]);
+#pragma unroll
+                for (int i = 0; i < batchTiles; ++i)
+                    sum[h] += __expf(s[i][h] - batchMaximum[h]) + __expf(s[i][h + 2] - batchMaximum[h]);
+                maximum[h] = batchMaximum[h];
+            }
+        }
+    }
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const float all = warpMax<28>(maximum[h]);
+        const float scaled = maximum[h] > -INFINITY ? sum[h] * __expf(maximum[h] - all) : 0.0f;
+        const float total = warpSum<28>(scaled);
+        if (g == 0)
+            warpSums[warp][2 * t + h] = float2{all, total};
+    }
+    __syncthreads();
+    if (threadIdx.x < groupHeads) {
+        float all = -INFINITY, total = 0.0f;
+        for (int w = 0; w < scanWarps; ++w)
+            all = fmaxf(all, warpSums[w][threadIdx.x].x);
+        for (int w = 0; w < scanWarps; ++w) {
+            const float2 part = warpSums[w][threadIdx.x];
+            if (part.x > -INFINITY)
+                total += part.y * __expf(part.x - all);
+        }
+        query.logSums[int64_t(blockIdx.x) * heads + kvHead * groupHeads + threadIdx.x] = float2{all, total};
+    }
+}
+
+/// The keys of 2048 tokens: the largest share over all heads, in fixed point, and how many fall in each bin.
+template <int GroupHeads>
+__global__ void __launch_bounds__(keyThreads) sketchKeyKernel(const SketchQuery* queries, int heads, int kvHeads)
+{
+    __shared__ uint32_t bins[histogramBins];
+    __shared__ float logSum[256];
+    allowDependentLaunch();
+    waitForPreviousKernel();
+    const SketchQuery& query = queries[blockIdx.y];
+    const int begin = query.begin, end = query.end;
+    const int first = blockIdx.x * keyTokens;
+    if (first >= end || first + keyTokens <= begin)
+        return;
+    for (int i = threadIdx.x; i < histogramBins; i += keyThreads)
+        bins[i] = 0;
+    const int firstChunk = begin / sketchChunkTokens, lastChunk = (end - 1) / sketchChunkTokens;
+    const int lane = threadIdx.x % 32;
+    for (int head = threadIdx.x / 32; head < heads; head += keyThreads / 32) {
+        float maximum = -INFINITY, sum = 0.0f;
+        for (int chunk = firstChunk + lane; chunk <= lastChunk; chunk += 32) {
+            const float2 part = query.logSums[int64_t(chunk) * heads + head];
+            const float larger = fmaxf(maximum, part.x);
+            if (larger > -INFINITY)
+                sum = sum * __expf(maximum - larger) + part.y * __expf(part.x - larger);
+            maximum = larger;
+        }
+        const float all = warpMax(maximum);
+        const float total = warpSum(maximum > -INFINITY ? sum * __expf(maximum - all) : 0.0f);
+        if (lane == 0)
+            logSum[head] = all + __logf(total);
+    }
+    __syncthreads();
+    const int groupHeads = GroupHeads ? GroupHeads : heads / kvHeads;
+    const int64_t headStride = int64_t(query.sketch.capacityTiles) * sketchTileTokens * groupHeads;
+    for (int token = max(first, begin) + threadIdx.x; token < min(end, first + keyTokens); token += keyThreads) {
+        float best = -INFINITY;
+#pragma unroll 4
+        for (int kvHead = 0; kvHead < kvHeads; ++kvHead) {
+            const __half* scores = query.scores + kvHead * headStride + int64_t(token) * groupHeads;
+            if constexpr (GroupHeads != 0) {
+                __half2 pairs[GroupHeads / 2];
+#pragma unroll
+                for (int h = 0; h < GroupHeads / 2; ++h)
+                    pairs[h] = *reinterpret_cast<const __half2*>(scores + 2 * h);
+#pragma unroll
+                for (int h = 0; h < GroupHeads / 2; ++h) {
+                    const float2 pair = __half22float2(pairs[h]);
+                    best = fmaxf(best, fmaxf(pair.x - logSum[kvHead * GroupHeads + 2 * h],
+                                             pair.y - logSum[kvHead * GroupHeads + 2 * h + 1]));
+                }
+            } else {
+                for (int h = 0; h < groupHeads; ++h)
+                    best = fmaxf(best, __half2float(scores[h]) - logSum[kvHead * groupHeads + h]);
+            }
+        }
+        const float shifted = fminf(fmaxf(best + 64.0f, 0.0f), 63.99999f); // NaN becomes 0
+        const uint32_t key = static_cast<uint32_t>(shifted * 67108864.0f);
+        query.keys[token] = key;
+        atomicAdd(&bins[key >> 20], 1u);
+    }
+    __syncthreads();
+    for (int i = threadIdx.x; i < histogramBins; i += keyThreads) {
+        if (bins[i])
+            atomicAdd(query.histogram + i, bins[i]);
+    }
+}
+
+} // namespace
+
+cudaError_t launchSketchAppend(MatrixView<const __nv_bfloat16> keys, int kvHeads, const float* basis,
+                               const float* means, std::int64_t firstToken, const SketchView& sketch,
+                               cudaStream_t stream)
+{
+    if (kvHeads <= 0 || keys.cols != kvHeads * kvHeadDim || firstToken < 0 ||
+        firstToken + keys.rows > std::int64_t{sketch.capacityTiles} * sketchTileTokens)
+        return cudaErrorInvalidValue;
+    if (keys.rows == 0)
+        return cudaSuccess;
+    const dim3 grid((keys.rows + appendTokens - 1) / appendTokens, kvHeads);
+    OCTAVO_CUDA_TRY(launchDependent(sketchAppendKernel, grid, appendThreads, 0, stream, keys, kvHeads, basis, means,
+                                    firstToken, sketch));
+    return cudaGetLastError();
+}
+
+cudaError_t launchSketchProject(const __nv_bfloat16* query, int queries, int heads, int kvHeads, const float* basis,
+                                __nv_bfloat16* projected, cudaStream_t stream)
+{
+    if (queries < 0 || kvHeads <= 0 || heads % kvHeads != 0 || heads <= 0)
+        return cudaErrorInvalidValue;
+    if (queries == 0)
+        return cudaSuccess;
+    OCTAVO_CUDA_TRY(launchDependent(sketchProjectKernel, dim3(heads, queries), 128, 0, stream, query, heads, kvHeads,
+                                    basis, projected));
+    return cudaGetLastError();
+}
+
+cudaError_t launchSketchScore(const SketchQuery* queries, int numQueries, int heads, int kvHeads,
+                              std::int64_t maxTokens, cudaStream_t stream)
+{
+    if (numQueries < 0 || kvHeads <= 0 || heads % kvHeads != 0 || heads / kvHeads > sketchMaxHeads || heads > 256 ||
+        heads <= 0 || maxTokens < 0 || maxTokens > (std::int64_t{1} << 30))
+        return cudaErrorInvalidValue;
+    if (numQueries == 0 || maxTokens == 0)
+        return cudaSuccess;
+    const dim3 scanGrid(sketchChunks(maxTokens), kvHeads, numQueries);
+    OCTAVO_CUDA_TRY(launchDependent(sketchScanKernel, scanGrid, scanWarps * 32, 0, stream, queries, heads, kvHeads));
+    const dim3 keyGrid(static_cast<unsigned>((maxTokens + keyTokens - 1) / keyTokens), numQueries);
+    const int groupHeads = heads / kvHeads;
+    const auto keyKernel = groupHeads == 6   ? sketchKeyKernel<6>
+                           : groupHeads == 2 ? sketchKeyKernel<2>
+                                             : sketchKeyKernel<0>;
+    OCTAVO_CUDA_TRY(launchDependent(keyKernel, keyGrid, keyThreads, 0, stream, queries, heads, kvHeads));
+    return cudaGetLastError();
+}
+
+} // namespace octavo::kernels::cuda

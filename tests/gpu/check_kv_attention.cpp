@@ -1,0 +1,109 @@
+#include "tests/gpu/checks.h"
+
+#include "kernels/cuda/attention_decode.h"
+#include "kernels/cuda/kv_rows.h"
+
+namespace octavo::gpu
+{
+
+using namespace kernels::cuda;
+
+void checkKvRows(Report& report)
+{
+    Random random(5);
+    for (const int kvHeads : {1, 2, 4}) {
+        for (const int tokens : {0, 1, 33}) {
+            std::vector<float> keys = randomBf16(random, std::size_t(tokens) * kvHeads * 256);
+            std::vector<float> values = randomBf16(random, keys.size(), 0.01);
+            if (tokens > 1) // a group of zeros, and one of equal magnitudes
+                for (int i = 0; i < 64; ++i)
+                    keys[i] = 0.0f, values[i] = i % 3 ? 1.0f : -1.0f;
+            std::vector<std::int64_t> ids(tokens);
+            for (int t = 0; t < tokens; ++t)
+                ids[t] = (t * 7 + 3) % 41;
+            const DeviceArray<__nv_bfloat16> keysDevice(toBf16(keys)), valuesDevice(toBf16(values));
+            const DeviceArray<std::int64_t> idsDevice(ids);
+            DeviceArray<std::uint8_t> out(std::size_t(41) * kvHeads * kvHeadBytes);
+            const MatrixView<const __nv_bfloat16> k{keysDevice.data(), tokens, kvHeads * 256, kvHeads * 256};
+            const MatrixView<const __nv_bfloat16> v{valuesDevice.data(), tokens, kvHeads * 256, kvHeads * 256};
+            OCTAVO_REQUIRE(launchQuantizeRows(k, v, kvHeads, idsDevice.data(), out.data(), nullptr));
+            const std::vector<std::uint8_t> got = out.download();
+            int differing = 0;
+            for (int t = 0; t < tokens; ++t) {
+                for (int h = 0; h < kvHeads; ++h) {
+                    std::uint8_t want[kvHeadBytes];
+                    const std::size_t at = (std::size_t(t) * kvHeads + h) * 256;
+                    referenceQuantizeRow(&keys[at], &values[at], want);
+                    differing +=
+                        std::memcmp(want, &got[(std::size_t(ids[t]) * kvHeads + h) * kvHeadBytes], kvHeadBytes) != 0;
+                }
+            }
+            // Two scales whose errors agree to fp32's last bits may be chosen either way.
+            report.expect(differing <= tokens * kvHeads / 50, "kv rows heads=%d tokens=%d: %d rows differ", kvHeads,
+                          tokens, differing);
+            report.expect(got[0] == 0xff || tokens == 0 || ids[0] == 0 || tokens == 33, "kv rows: row 0 was written");
+        }
+    }
+}
+
+void checkAttentionDecode(Report& report)
+{
+    Random random(6);
+    struct Case {
+        int heads, kvHeads, rowsPerSplit;
+    };
+    for (const auto& [heads, kvHeads, rowsPerSplit] : {Case{4, 2, 64}, {24, 4, 128}, {8, 1, 1024}, {3, 3, 64}}) {
+        constexpr int poolRows = 700;
+        std::vector<std::uint8_t> pool(std::size_t(poolRows) * kvHeads * kvHeadBytes);
+        std::vector<float> keys(std::size_t(kvHeads) * poolRows * 256), values(keys.size());
+        for (int r = 0; r < poolRows; ++r) {
+            for (int h = 0; h < kvHeads; ++h) {
+                const std::vector<float> k = randomBf16(random, 256), v = randomBf16(random, 256);
+                std::uint8_t* row = &pool[(std::size_t(r) * kvHeads + h) * kvHeadBytes];
+                referenceQuantizeRow(k.data(), v.data(), row);
+                const std::size_t at = (std::size_t(h) * poolRows + r) * 256;
+                referenceDequantizeRow(row, &keys[at], &values[at]);
+            }
+        }
+        const DeviceArray<std::uint8_t> poolDevice(pool);
+        const std::vector<int> counts = {1, 15, 16, 17, 63, 64, 65, 699, 0};
+        const int queries = int(counts.size());
+        std::vector<AttentionRows> rows;
+        std::vector<std::vector<std::int32_t>> ids(queries);
+        std::vector<DeviceArray<std::int32_t>> idsDevice;
+        for (int i = 0; i < queries; ++i) {
+            for (int j = 0; j < counts[i]; ++j)
+                ids[i].push_back(i % 2 ? j : random.below(poolRows));
+            idsDevice.emplace_back(ids[i]);
+            rows.push_back({poolDevice.data(), i % 2 ? nullptr : idsDevice.back().data(), counts[i]});
+        }
+        const AttentionShape shape{queries, heads, kvHeads, rowsPerSplit, (poolRows + rowsPerSplit - 1) / rowsPerSplit};
+        const std::vector<float> query = randomBf16(random, std::size_t(queries) * heads * 256);
+        const std::vector<float> gate = randomBf16(random, std::size_t(queries) * heads * 512);
+        const DeviceArray<__nv_bfloat16> queryDevice(toBf16(query)), gateDevice(toBf16(gate));
+        const DeviceArray<AttentionRows> rowsDevice(rows);
+        DeviceArray<float> workspace(attentionWorkspaceFloats(shape));
+        DeviceArray<__nv_bfloat16> out(query.size());
+        OCTAVO_REQUIRE(launchAttentionDecode(rowsDevice.data(), shape, queryDevice.data(), gateDevice.data() + 256,
+                                             heads * 512, 512, workspace.data(), out.data(), nullptr));
+        std::vector<double> want(query.size());
+        for (int i = 0; i < queries; ++i) {
+            for (int h = 0; h < heads; ++h) {
+                const int kvHead = h / (heads / kvHeads);
+                std::vector<float> k, v;
+                for (const int id : ids[i]) {
+                    const std::size_t at = (std::size_t(kvHead) * poolRows + id) * 256;
+                    k.insert(k.end(), keys.begin() + std::ptrdiff_t(at), keys.begin() + std::ptrdiff_t(at) + 256);
+                    v.insert(v.end(), values.begin() + std::ptrdiff_t(at), values.begin() + std::ptrdiff_t(at) + 256);
+                }
+                const std::size_t at = std::size_t(i) * heads + h;
+                referenceAttentionHead(&query[at * 256], &gate[at * 512 + 256], k.data(), v.data(), 256, counts[i],
+                                       &want[at * 256]);
+            }
+        }
+        // Weights rounded to bf16 and one rounding at the store.
+        compare(report, "attention decode heads=" + std::to_string(heads), toFloat(out.download()), want, 6e-3);
+    }
+}
+
+} // namespace octavo::gpu
