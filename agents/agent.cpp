@@ -125,8 +125,10 @@ Result<void> Agent::editLast(const QString& question)
         return Error{ErrorCode::NotFound, "there is no question yet to be changed"};
     OCTAVO_CHECK(d->checkRoom(question, d->messages.size() - 2));
     d->abandon();
-    QList<MessageId> removed = {d->messages[d->messages.size() - 2].id, d->messages.last().id};
+    const QList<MessageId> removed = {d->messages[d->messages.size() - 2].id, d->messages.last().id};
     d->messages.remove(d->messages.size() - 2, 2);
+    for (const MessageId id : removed)
+        d->forget(id);
     d->workbench->d->write([removed](SessionStore& s) { return s.removeMessages(removed); });
     emit conversationReset();
     return d->begin(question, nullptr);
@@ -154,13 +156,17 @@ void Agent::openConversation(ConversationId conversation)
             other->newConversation();
     }
     const quint64 serial = d->opening = d->nextSerial++;
-    workbench.store->read([this, poster = *d->poster, conversation, serial](SessionStore& store) {
-        auto messages = store.messages(conversation);
-        poster.post([this, conversation, serial, messages = std::move(messages)]() mutable {
-            if (serial == d->opening && messages)
-                d->showConversation(conversation, *std::move(messages));
+    workbench.store->read(
+        [this, poster = *d->poster, prompt = workbench.prompt.get(), conversation, serial](SessionStore& store) {
+            auto messages = store.messages(conversation);
+            if (!messages)
+                return;
+            auto turns = turnsOf(*prompt, *messages);
+            poster.post([this, conversation, serial, messages = *std::move(messages), turns = std::move(turns)] {
+                if (serial == d->opening)
+                    d->showConversation(conversation, messages, turns);
+            });
         });
-    });
 }
 
 Message* Agent::Private::message(MessageId id)
@@ -172,23 +178,66 @@ Message* Agent::Private::message(MessageId id)
     return nullptr;
 }
 
-/// Ids of the first `numMessages` messages, as the engine has seen them.
-PromptBuilder::Ids Agent::Private::conversationIds(qsizetype numMessages) const
+PromptBuilder::Ids turnIds(const PromptBuilder& prompt, const Message& message,
+                           const std::vector<engine::TokenId>& answerIds)
 {
     PromptBuilder::Ids out;
-    const PromptBuilder& prompt = *workbench->d->prompt;
+    if (message.role == MessageRole::User)
+        prompt.appendQuestion(out, message.text.toStdString());
+    else
+        prompt.appendAnswer(out, message.text.toStdString(), answerIds);
+    return out;
+}
+
+TurnIds turnsOf(const PromptBuilder& prompt, const QList<StoredMessage>& messages)
+{
+    TurnIds out;
+    for (const StoredMessage& stored : messages)
+        out.insert(stored.message.id, turnIds(prompt, stored.message, stored.ids));
+    return out;
+}
+
+/// Ids of the first `numMessages` messages, as the engine has seen them.
+PromptBuilder::Ids Agent::Private::conversationIds(qsizetype numMessages)
+{
+    PromptBuilder::Ids out;
     for (qsizetype i = 0; i < numMessages; ++i) {
         const Message& m = messages[i];
-        if (m.role == MessageRole::User)
-            prompt.appendQuestion(out, m.text.toStdString());
-        else
-            prompt.appendAnswer(out, m.text.toStdString(), ids.value(m.id));
+        auto known = turns.constFind(m.id);
+        if (known == turns.constEnd())
+            known = turns.insert(m.id, turnIds(*workbench->d->prompt, m, ids.value(m.id)));
+        out.insert(out.end(), known->begin(), known->end());
     }
     return out;
 }
 
+void Agent::Private::fill(QList<StoredMessage> stored)
+{
+    for (StoredMessage& s : stored) {
+        if (!s.ids.empty())
+            ids.insert(s.message.id, std::move(s.ids));
+        messages.append(std::move(s.message));
+    }
+}
+
+void Agent::Private::countTurns(TurnIds known)
+{
+    for (const Message& m : std::as_const(messages)) {
+        if (const auto turn = known.constFind(m.id); turn != known.constEnd() && !turns.contains(m.id)) {
+            status.contextTokens += qint64(turn->size());
+            turns.insert(m.id, *turn);
+        }
+    }
+}
+
+void Agent::Private::forget(MessageId message)
+{
+    ids.remove(message);
+    turns.remove(message);
+}
+
 /// How many tokens the prompt would have.
-Result<qint64> Agent::Private::checkRoom(const QString& question, qsizetype keptMessages) const
+Result<qint64> Agent::Private::checkRoom(const QString& question, qsizetype keptMessages)
 {
     constexpr qint64 smallestAnswer = 16;
     const ContextEntry* entry = workbench->d->entry(context);
@@ -224,6 +273,7 @@ Result<void> Agent::Private::begin(const QString& question, const Message* exist
     QList<StoredMessage> added;
     if (existingQuestion != nullptr) {
         removed.append(messages.last().id);
+        forget(messages.last().id);
         messages.removeLast();
         emit q->conversationReset();
     } else {
@@ -523,7 +573,27 @@ void Agent::Private::updateStatus()
                 entry->firstDone >= 0 && seconds > 0 ? double(status.readDone - entry->firstDone) / seconds : -1;
         }
     }
+    readMetrics();
     emitStatus();
+}
+
+/// What only the engine knows of: the device, and how many picked rows were near.
+void Agent::Private::readMetrics()
+{
+    const engine::MetricsSnapshot now = workbench->d->engine->metrics();
+    for (const engine::DeviceMetrics& device : now.devices) {
+        for (const engine::AgentMetrics& agent : device.agents) {
+            if (agent.agent != engine::AgentId(quint32(index)))
+                continue;
+            status.device = QString::fromStdString(device.device);
+            const qint64 hits = device.backend.hotHits - run->hotHits,
+                         misses = device.backend.hotMisses - run->hotMisses;
+            if (run->hotHits >= 0 && hits + misses > 0)
+                status.hitRate = double(hits) / double(hits + misses);
+            run->hotHits = device.backend.hotHits;
+            run->hotMisses = device.backend.hotMisses;
+        }
+    }
 }
 
 void Agent::Private::emitStatus()
@@ -541,6 +611,7 @@ void Agent::Private::reset(ContextId newContext)
     conversation = ConversationId{};
     messages.clear();
     ids.clear();
+    turns.clear();
     status = AgentStatus{};
     Workbench::Private& w = *workbench->d;
     const ContextEntry* entry = w.entry(context);
@@ -557,22 +628,18 @@ void Agent::Private::reset(ContextId newContext)
     emit w.q->conversationsChanged();
 }
 
-void Agent::Private::showConversation(ConversationId id, QList<StoredMessage> stored)
+void Agent::Private::showConversation(ConversationId id, QList<StoredMessage> stored, TurnIds known)
 {
     Workbench::Private& w = *workbench->d;
     ContextId about = context;
-    for (const StoredConversation& known : std::as_const(w.conversations)) {
-        if (known.id == id)
-            about = known.context;
+    for (const StoredConversation& listed : std::as_const(w.conversations)) {
+        if (listed.id == id)
+            about = listed.context;
     }
     reset(about);
     conversation = id;
-    for (StoredMessage& s : stored) {
-        if (!s.ids.empty())
-            ids.insert(s.message.id, std::move(s.ids));
-        messages.append(std::move(s.message));
-    }
-    status.contextTokens += qint64(conversationIds(messages.size()).size());
+    fill(std::move(stored));
+    countTurns(std::move(known));
     savePane();
     emit q->conversationReset();
     emitStatus();

@@ -33,10 +33,19 @@ struct AnswerRun {
     std::deque<std::pair<qint64, int>> recent; ///< (ms, tokens) of the last second
     QElapsedTimer clock;
     qint64 readStartMs = -1, readStartDone = 0;
+    qint64 hotHits = -1, hotMisses = -1; ///< of the device, when last looked at
     /// Set when the engine is done.
     MessageState outcome = MessageState::Complete;
     QString problem;
 };
+
+/// A message as the engine sees it, its scaffold included.
+PromptBuilder::Ids turnIds(const PromptBuilder& prompt, const Message& message,
+                           const std::vector<engine::TokenId>& answerIds);
+
+using TurnIds = QHash<MessageId, PromptBuilder::Ids>;
+/// turnIds() of each; slow for long conversations, so it is done off the GUI thread where many come at once.
+TurnIds turnsOf(const PromptBuilder& prompt, const QList<StoredMessage>& messages);
 
 struct Agent::Private {
     Workbench* workbench = nullptr;
@@ -47,6 +56,7 @@ struct Agent::Private {
     ConversationId conversation{};
     QList<Message> messages;
     QHash<MessageId, std::vector<engine::TokenId>> ids; ///< of answers
+    TurnIds turns;                                      ///< made once per message, as far as they were needed
     QString draft;
     bool draftDirty = false;
     AgentStatus status;
@@ -59,8 +69,8 @@ struct Agent::Private {
     Message* message(MessageId id);
 
     Result<void> begin(const QString& question, const Message* existingQuestion);
-    Result<qint64> checkRoom(const QString& question, qsizetype keptMessages) const;
-    PromptBuilder::Ids conversationIds(qsizetype numMessages) const;
+    Result<qint64> checkRoom(const QString& question, qsizetype keptMessages);
+    PromptBuilder::Ids conversationIds(qsizetype numMessages);
     void proceed(quint64 serial); ///< the question is stored
     void contextRead(quint64 serial, const Result<void>& result);
     void submit();
@@ -73,8 +83,12 @@ struct Agent::Private {
     void abandon(); ///< stops without waiting; the message ends as Stopped
     void setActivity(Activity activity);
     void updateStatus();
+    void readMetrics();
     void emitStatus();
-    void showConversation(ConversationId id, QList<StoredMessage> stored);
+    void showConversation(ConversationId id, QList<StoredMessage> stored, TurnIds known);
+    void fill(QList<StoredMessage> stored); ///< messages and what was written for them
+    void countTurns(TurnIds known);         ///< into status.contextTokens
+    void forget(MessageId message);
     void reset(ContextId context);
     void savePane();
     StoredPane pane() const;

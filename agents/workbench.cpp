@@ -75,10 +75,10 @@ Workbench::~Workbench()
     for (Agent*& agent : d->agents)
         delete std::exchange(agent, nullptr);
     d->contexts.clear();
+    d->store.reset(); // its last reads may still encode
     d->counts.reset();
     d->prompt.reset();
     d->engine.reset();
-    d->store.reset();
 }
 
 void Workbench::start()
@@ -128,6 +128,8 @@ void Workbench::Private::openStore()
                 store->read([this, wanted = panes](SessionStore& s) {
                     QHash<int, QList<StoredMessage>> messages;
                     for (const StoredPane& pane : wanted) {
+                        if (pane.index < 0 || pane.index >= numAgents)
+                            continue;
                         if (auto found = s.messages(pane.conversation))
                             messages.insert(pane.index, *std::move(found));
                     }
@@ -194,18 +196,21 @@ void Workbench::Private::becomeReady()
             p->context = entry(pane.context) != nullptr ? pane.context : ContextId{};
             p->conversation = pane.conversation;
         }
-        for (StoredMessage& stored : paneMessages[i]) {
-            if (!stored.ids.empty())
-                p->ids.insert(stored.message.id, std::move(stored.ids));
-            p->messages.append(std::move(stored.message));
-        }
+        p->fill(paneMessages.value(i));
         p->status.contextLimit = engine->model().contextLimit;
         if (const ContextEntry* known = entry(p->context))
-            p->status.contextTokens =
-                known->stored.result.tokens + qint64(p->conversationIds(p->messages.size()).size());
+            p->status.contextTokens = known->stored.result.tokens;
         agents[std::size_t(i)] = new Agent(std::move(p), nullptr);
     }
-    paneMessages.clear();
+    ingestPool.start([this, messages = std::exchange(paneMessages, {}), builder = prompt.get()] {
+        for (auto it = messages.cbegin(); it != messages.cend() && !closing; ++it) {
+            poster.post([this, pane = it.key(), turns = turnsOf(*builder, it.value())] {
+                Agent::Private& agent = *agents[std::size_t(pane)]->d;
+                agent.countTurns(turns);
+                agent.emitStatus();
+            });
+        }
+    });
     isReady = true;
     for (auto& [id, known] : contexts) {
         known.info.panes = 0;

@@ -25,9 +25,12 @@ using agents::MessageState;
 const char* stateName(CitationState state)
 {
     switch (state) {
-    case CitationState::Verified: return "verified";
-    case CitationState::Elsewhere: return "elsewhere";
-    case CitationState::Unverified: return "unverified";
+    case CitationState::Verified:
+        return "verified";
+    case CitationState::Elsewhere:
+        return "elsewhere";
+    case CitationState::Unverified:
+        return "unverified";
     }
     return "";
 }
@@ -35,11 +38,16 @@ const char* stateName(CitationState state)
 const char* stateName(MessageState state)
 {
     switch (state) {
-    case MessageState::Complete: return "complete";
-    case MessageState::LengthLimit: return "length";
-    case MessageState::ContextFull: return "context_full";
-    case MessageState::Stopped: return "stopped";
-    default: return "failed";
+    case MessageState::Complete:
+        return "complete";
+    case MessageState::LengthLimit:
+        return "length";
+    case MessageState::ContextFull:
+        return "context_full";
+    case MessageState::Stopped:
+        return "stopped";
+    default:
+        return "failed";
     }
 }
 
@@ -110,8 +118,8 @@ private:
         connect(job, &agents::IngestJob::finished, this, [this, job](const agents::IngestResult& result) {
             clearProgress();
             m_streams.err << "Reading " << result.repositoryName.toStdString() << " @ " << result.ref.toStdString()
-                          << ": " << result.packed.size() << " of " << result.filesTotal << " files, "
-                          << result.tokens << " tokens\n";
+                          << ": " << result.packed.size() << " of " << result.filesTotal << " files, " << result.tokens
+                          << " tokens\n";
             job->deleteLater();
             m_context = m_workbench.addContext(m_repository, result);
         });
@@ -145,7 +153,8 @@ private:
                     item->done = true;
                     print();
                     // After the signal: an agent may not be asked from within its own.
-                    QMetaObject::invokeMethod(this, [this, i] { askNext(i); }, Qt::QueuedConnection);
+                    QMetaObject::invokeMethod(
+                        this, [this, i] { askNext(i); }, Qt::QueuedConnection);
                 });
             }
             for (int i = 0; i < m_numAgents; ++i)
@@ -336,12 +345,12 @@ cli::Command askCommand()
     out.name = "ask";
     out.summary = "answers questions about a repository, several agents at once, with verified citations";
     out.positional = "QUESTION...";
-    out.options = cli::joined(repositoryOptions(),
-                              cli::joined({{"--agents", "N", "agents at work at once, 1 to 8 (default: one a question)"},
-                                           {"--max-tokens", "N", "longest answer (default: 1024)"},
-                                           cli::modelOption(),
-                                           cli::jsonOption()},
-                                          cli::engineOptions()));
+    out.options = cli::joined(
+        repositoryOptions(), cli::joined({{"--agents", "N", "agents at work at once, 1 to 8 (default: one a question)"},
+                                          {"--max-tokens", "N", "longest answer (default: 1024)"},
+                                          cli::modelOption(),
+                                          cli::jsonOption()},
+                                         cli::engineOptions()));
     out.run = runAsk;
     return out;
 }

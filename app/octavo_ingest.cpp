@@ -48,8 +48,7 @@ void printTable(const agents::IngestResult& result, std::ostream& out)
     for (const agents::SkippedFile& file : result.skipped)
         width = std::min<qsizetype>(std::max(width, file.displayPath.size()), 50);
     for (const agents::SkippedFile& file : result.skipped)
-        out << "  " << file.displayPath.leftJustified(width).toStdString() << "  " << file.reason.toStdString()
-            << '\n';
+        out << "  " << file.displayPath.leftJustified(width).toStdString() << "  " << file.reason.toStdString() << '\n';
     out << '\n'
         << result.packed.size() << " of " << result.filesTotal << " files packed, " << result.skipped.size()
         << " left out, " << result.tokens << " tokens\n";
@@ -61,12 +60,11 @@ Result<void> runIngest(const cli::Arguments& arguments, cli::Streams& streams)
     OCTAVO_TRY(const auto modelDir, cli::modelDir(arguments));
     OCTAVO_TRY(const auto tokenizer, engine::Tokenizer::load(modelDir / "tokenizer.json"));
     OCTAVO_TRY(const auto config, engine::ModelConfig::load(modelDir));
-    OCTAVO_TRY(const auto prompt,
-               agents::PromptBuilder::create(tokenizer, agents::PromptTemplate::forModel(modelDir)));
+    OCTAVO_TRY(const auto prompt, agents::PromptBuilder::create(tokenizer, agents::PromptTemplate::forModel(modelDir)));
     agents::IngestServices services;
     services.prompt = &prompt;
-    services.contextLimit = config.maxPositions > 0 ? std::min<qint64>(config.maxPositions, defaultContextLimit)
-                                                    : defaultContextLimit;
+    services.contextLimit =
+        config.maxPositions > 0 ? std::min<qint64>(config.maxPositions, defaultContextLimit) : defaultContextLimit;
     const auto result = agents::ingest(options, services);
     if (!result && isEmptyRepository(options)) {
         streams.err << result.error().message << '\n';
