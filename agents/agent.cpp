@@ -136,7 +136,7 @@ Result<void> Agent::editLast(const QString& question)
 
 void Agent::setContext(ContextId context)
 {
-    if (context == d->context)
+    if (context == d->context || (context != ContextId{} && d->workbench->d->entry(context) == nullptr))
         return;
     d->reset(context);
 }

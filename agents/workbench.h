@@ -5,6 +5,7 @@
 /// Thread   lives in the GUI thread; members return at once, answers come as signals or futures.
 
 #include "agents/agent.h"
+#include "agents/ingest/ingest_change.h"
 #include "agents/ingest_job.h"
 #include "agents/values.h"
 
@@ -57,6 +58,9 @@ public:
     void removeContext(ContextId context);
     QList<PackedFile> packedFiles(ContextId context) const;
     QList<SkippedFile> skippedFiles(ContextId context) const;
+    /// How it was ingested: preview() of these (with another ref, say) shows what an update would read.
+    IngestOptions ingestOptions(ContextId context) const;
+    IngestChange changeSince(ContextId context, const IngestResult& newer) const;
     QFuture<Result<SourceText>> source(ContextId context, const QByteArray& path);
 
     /// Puts `question` to every agent that has a context and is idle; gives how many took it.

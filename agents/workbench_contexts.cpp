@@ -259,6 +259,18 @@ QList<SkippedFile> Workbench::skippedFiles(ContextId context) const
     return known != nullptr ? known->stored.result.skipped : QList<SkippedFile>();
 }
 
+IngestOptions Workbench::ingestOptions(ContextId context) const
+{
+    const ContextEntry* known = d->entry(context);
+    return known != nullptr ? known->stored.options : IngestOptions();
+}
+
+IngestChange Workbench::changeSince(ContextId context, const IngestResult& newer) const
+{
+    const ContextEntry* known = d->entry(context);
+    return compareIngests(known != nullptr ? known->stored.result : IngestResult(), newer);
+}
+
 QFuture<Result<SourceText>> Workbench::source(ContextId context, const QByteArray& path)
 {
     auto promise = std::make_shared<QPromise<Result<SourceText>>>();

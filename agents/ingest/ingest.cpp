@@ -17,6 +17,7 @@ namespace {
 
 constexpr qint64 progressIntervalMs = 50;
 constexpr int cacheBatch = 256;
+constexpr qint64 leastRoom = 1024; // that no budget may take from questions and answers
 constexpr int maxMisfits = 200; // after so many files in a row that did not fit, the budget counts as spent
 
 Error cancelled()
@@ -106,8 +107,9 @@ public:
         m_result.commitSubject = commit.subject;
         m_result.commitTime = commit.time;
         m_result.tokens = m_services.prompt->scaffoldTokens(utf8(m_result.repositoryName));
-        m_budget = m_options.tokenBudget > 0 ? m_options.tokenBudget
-                                             : m_services.contextLimit - answerRoom(m_services.contextLimit);
+        const qint64 limit = m_services.contextLimit;
+        m_budget = m_options.tokenBudget > 0 ? std::min(m_options.tokenBudget, limit - std::min(limit / 8, leastRoom))
+                                             : limit - answerRoom(limit);
         if (m_result.tokens > m_budget)
             return Error{ErrorCode::ContextFull, "a budget of " + std::to_string(m_budget) +
                                                      " tokens holds no file: the frame alone takes " +

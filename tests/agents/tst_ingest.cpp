@@ -1,6 +1,8 @@
+#include "agents/context_data.h"
 #include "agents/ingest/file_order.h"
 #include "agents/ingest/file_text.h"
 #include "agents/ingest/ingest.h"
+#include "agents/ingest/ingest_change.h"
 #include "agents/ingest/path_text.h"
 #include "agents/ingest/repository.h"
 #include "tests/agents/demo_tokenizer.h"
@@ -406,6 +408,42 @@ private slots:
         QCOMPARE(packedPaths(*result),
                  (QList<QByteArray>{"LICENSE", "vendor/x.c", "README.md", "src/a.c", "src/b.c", "src/history.cpp",
                                     "tests/t.c", "CHANGELOG.md", "Cargo.lock"}));
+    }
+
+    void anUpdateReusesAllUpToTheFirstChange()
+    {
+        GitFixture fixture;
+        for (const char* path : {"LICENSE", "src/a.c", "src/b.c", "CHANGELOG.md"})
+            fixture.write(path, QByteArray("text of ") + path + "\n");
+        fixture.commit();
+        const auto before = ingest(optionsFor(fixture.root()), services());
+        fixture.write("CHANGELOG.md", "news\n");
+        fixture.commit();
+        const auto last = ingest(optionsFor(fixture.root()), services());
+        fixture.write("src/b.c", "changed\n");
+        fixture.write("src/c.c", "added\n");
+        fixture.git({"rm", "-q", "src/a.c"});
+        fixture.commit();
+        const auto after = ingest(optionsFor(fixture.root()), services());
+        const auto ids = [&](const IngestResult& result) {
+            const auto context = buildContext(optionsFor(fixture.root()), result, demoPrompt(), nullptr);
+            return (*context)->ids;
+        };
+        const auto common = [](const PromptBuilder::Ids& a, const PromptBuilder::Ids& b) {
+            return qint64(std::mismatch(a.begin(), a.end(), b.begin(), b.end()).first - a.begin());
+        };
+        QCOMPARE(compareIngests(*before, *before).reusedTokens, before->tokens);
+        const IngestChange small = compareIngests(*before, *last);
+        QCOMPARE(small.changed, QList<QByteArray>{"CHANGELOG.md"});
+        // The first ids of the changed file may be the same: its separator and its path.
+        QVERIFY(small.reusedTokens <= common(ids(*before), ids(*last)));
+        QVERIFY(small.reusedTokens + last->packed.last().tokens + 2 >= last->tokens);
+        const IngestChange large = compareIngests(*last, *after);
+        QCOMPARE(large.added, QList<QByteArray>{"src/c.c"});
+        QCOMPARE(large.changed, QList<QByteArray>{"src/b.c"});
+        QCOMPARE(large.removed, QList<QByteArray>{"src/a.c"});
+        QVERIFY(large.reusedTokens <= common(ids(*last), ids(*after)));
+        QVERIFY(large.reusedTokens > after->packed.first().tokens);
     }
 
     void countsAreKeptPerBlob()
