@@ -13,7 +13,8 @@
 
 #include <vector>
 
-namespace octavo::ui {
+namespace octavo::ui
+{
 
 enum class ButtonKind { Normal, Primary, Quiet, Danger };
 
@@ -133,6 +134,9 @@ QString bytesText(qint64 value);
 QString rateText(double value, int decimals = 1);
 QString percentText(double share);
 QString durationText(double seconds);
-inline QString dash() { return QStringLiteral("\u2013"); }
+inline QString dash()
+{
+    return QStringLiteral("\u2013");
+}
 
 } // namespace octavo::ui

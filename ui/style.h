@@ -6,7 +6,8 @@
 
 #include <QProxyStyle>
 
-namespace octavo::ui {
+namespace octavo::ui
+{
 
 class Style final : public QProxyStyle
 {

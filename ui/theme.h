@@ -12,10 +12,12 @@
 
 #include <array>
 
-namespace octavo::ui {
+namespace octavo::ui
+{
 
 /// Spacing on a grid of 4 px, radii and the few fixed sizes.
-namespace metrics {
+namespace metrics
+{
 inline constexpr int grid = 4;
 inline constexpr int gap = 8;            ///< between neighbours that belong together
 inline constexpr int padding = 12;       ///< inside cards and panes
@@ -34,12 +36,12 @@ struct Colors {
     QColor background, panel, raised, hover, line, text, muted;
     QColor accent, onAccent, good, warning, bad;
     QColor accentText, goodText, warningText, badText;
-    QColor selection;                      ///< of text
-    QColor question;                       ///< the bubble of a question, the chosen row of a list
-    QColor codeBlock, codeHeader;          ///< the quiet block under code
-    QColor track;                          ///< the empty part of a meter
+    QColor selection;                                        ///< of text
+    QColor question;                                         ///< the bubble of a question, the chosen row of a list
+    QColor codeBlock, codeHeader;                            ///< the quiet block under code
+    QColor track;                                            ///< the empty part of a meter
     QColor keyword, type, function, string, number, comment; ///< of highlighted code
-    std::array<QColor, 8> agents;          ///< identify agents (dot, meter, chart) and nothing else
+    std::array<QColor, 8> agents;                            ///< identify agents (dot, meter, chart) and nothing else
 };
 
 enum class TextRole {
@@ -47,12 +49,12 @@ enum class TextRole {
     BodyStrong, ///< 13 px, semi-bold
     Small,      ///< 11.5 px: secondary lines, chips
     SmallStrong,
-    Section,    ///< 11 px, letter-spaced: CONTEXTS, HISTORY
-    Title,      ///< 15 px, semi-bold: cards, dialogs
-    Heading,    ///< 20 px, semi-bold: a page's name
-    BigFigure,  ///< 22 px, bold
-    Code,       ///< 11.5 px monospace
-    Figure,     ///< 11.5 px monospace: figures with digits of equal width
+    Section,   ///< 11 px, letter-spaced: CONTEXTS, HISTORY
+    Title,     ///< 15 px, semi-bold: cards, dialogs
+    Heading,   ///< 20 px, semi-bold: a page's name
+    BigFigure, ///< 22 px, bold
+    Code,      ///< 11.5 px monospace
+    Figure,    ///< 11.5 px monospace: figures with digits of equal width
 };
 
 /// Which colour a text has, by meaning.
@@ -80,7 +82,7 @@ public:
     QColor color(Tone tone) const;
     QFont font(TextRole role) const;
 
-    static QString name(SchemeChoice choice);             ///< "system", "light", "dark", "contrast": for settings
+    static QString name(SchemeChoice choice); ///< "system", "light", "dark", "contrast": for settings
     static SchemeChoice choiceFromName(const QString& name);
 
 signals:
@@ -97,8 +99,14 @@ private:
     bool m_styled = false;
 };
 
-inline const Colors& colors() { return Theme::instance()->colors(); }
-inline QFont font(TextRole role) { return Theme::instance()->font(role); }
+inline const Colors& colors()
+{
+    return Theme::instance()->colors();
+}
+inline QFont font(TextRole role)
+{
+    return Theme::instance()->font(role);
+}
 
 /// The colour that identifies agent `index` (0..7).
 QColor agentColor(int index);

@@ -1,0 +1,10 @@
+octavo_add_test(tst_theme SOURCES tst_theme.cpp LIBS octavo_ui)
+octavo_add_test(tst_markdown SOURCES tst_markdown.cpp LIBS octavo_ui)
+
+# A Workbench that follows a script: agents/workbench.h with a body of the tests' own.
+add_library(octavo_scripted OBJECT
+    scripted_workbench.cpp
+    scripted_workbench.h
+    ${PROJECT_SOURCE_DIR}/agents/agent.h
+    ${PROJECT_SOURCE_DIR}/agents/workbench.h)
+target_link_libraries(octavo_scripted PUBLIC octavo_ui)

@@ -1,0 +1,211 @@
+#include "ui/pane/pane_header.h"
+
+#include <QApplication>
+#include <QHBoxLayout>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QMouseEvent>
+#include <QPainter>
+
+namespace octavo::ui
+{
+namespace
+{
+
+/// The dot that identifies the agent.
+class Dot final : public QWidget
+{
+public:
+    explicit Dot(int agent)
+        : m_agent(agent)
+    {
+        setFixedSize(9, 9);
+        setAttribute(Qt::WA_TransparentForMouseEvents);
+    }
+
+protected:
+    void paintEvent(QPaintEvent*) override
+    {
+        QPainter painter(this);
+        painter.setRenderHint(QPainter::Antialiasing);
+        painter.setPen(Qt::NoPen);
+        painter.setBrush(agentColor(m_agent));
+        painter.drawEllipse(QRectF(0.5, 0.5, 8, 8));
+    }
+
+private:
+    int m_agent;
+};
+
+} // namespace
+
+PaneHeader::PaneHeader(int agent, QWidget* parent)
+    : QWidget(parent)
+    , m_agent(agent)
+    , m_dot(new Dot(agent))
+    , m_name(new TextLabel({}, TextRole::BodyStrong))
+    , m_edit(new QLineEdit)
+    , m_context(new QToolButton)
+    , m_state(new TextLabel({}, TextRole::SmallStrong))
+    , m_device(new Chip)
+    , m_menu(makeIconButton(QStringLiteral("more"), tr("Pane menu")))
+{
+    auto* layout = new QHBoxLayout(this);
+    layout->setContentsMargins(metrics::padding, 5, 5, 5);
+    layout->setSpacing(metrics::gap);
+    layout->addWidget(m_dot);
+    layout->addWidget(m_name);
+    layout->addWidget(m_edit);
+    layout->addWidget(m_context);
+    layout->addStretch(1);
+    layout->addWidget(m_state);
+    layout->addWidget(m_device);
+    layout->addWidget(m_menu);
+    layout->setSpacing(metrics::gap);
+
+    m_name->installEventFilter(this);
+    m_name->setToolTip(tr("Click to rename"));
+    m_edit->hide();
+    m_edit->installEventFilter(this);
+    m_edit->setAccessibleName(tr("Name of this pane"));
+    m_edit->setMaxLength(60);
+    m_edit->setMaximumWidth(180);
+    m_context->setToolButtonStyle(Qt::ToolButtonTextOnly);
+    m_context->setPopupMode(QToolButton::InstantPopup);
+    m_context->setFocusPolicy(Qt::TabFocus);
+    m_context->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Preferred);
+    m_context->setMinimumWidth(40);
+    setButtonKind(m_context, ButtonKind::Quiet);
+    m_device->hide();
+    m_menu->setPopupMode(QToolButton::InstantPopup);
+
+    const auto restyle = [this] { m_context->setFont(font(TextRole::Figure)); };
+    connect(Theme::instance(), &Theme::changed, this, restyle);
+    restyle();
+    connect(m_edit, &QLineEdit::returnPressed, this, [this] { finishRename(true); });
+}
+
+void PaneHeader::setName(const QString& name)
+{
+    m_name->setText(name);
+    m_menu->setAccessibleName(tr("Menu of %1").arg(name));
+    fitContext();
+}
+
+void PaneHeader::setContext(const agents::ContextInfo& context)
+{
+    m_contextText = contextLabel(context);
+    QString tip = tr("No context yet: choose one");
+    if (!m_contextText.isEmpty()) {
+        tip = context.repositoryPath;
+        if (!context.ref.isEmpty())
+            tip += u'\n' + context.ref;
+        tip += u'\n' + tr("%1 tokens in %2 files").arg(countText(context.tokens), countText(context.files));
+    }
+    m_context->setToolTip(tip);
+    m_context->setAccessibleName(m_contextText.isEmpty() ? tr("Choose a context")
+                                                         : tr("Context: %1").arg(m_contextText));
+    fitContext();
+}
+
+/// The label takes what the rest leaves, and is cut in the middle where that is too little: name and commit both count.
+void PaneHeader::fitContext()
+{
+    const QString text = m_contextText.isEmpty() ? tr("choose a context") : m_contextText;
+    int others = metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 6 * metrics::gap;
+    for (const QWidget* widget :
+         {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_state), static_cast<QWidget*>(m_device)})
+        others += widget->isHidden() ? 0 : widget->sizeHint().width();
+    others += 2 * metrics::gap; // the button's own padding
+    const QFontMetrics fm(m_context->font());
+    m_context->setText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, width() - others)));
+}
+
+void PaneHeader::setState(const PaneState& state)
+{
+    m_state->setText(state.words);
+    m_state->setTone(state.tone);
+    m_state->setAccessibleName(tr("State: %1").arg(state.words));
+    fitContext();
+}
+
+void PaneHeader::setDevice(const QString& device)
+{
+    m_device->setText(device);
+    m_device->setVisible(!device.isEmpty());
+    m_device->setAccessibleName(tr("Device: %1").arg(device));
+    fitContext();
+}
+
+void PaneHeader::editName()
+{
+    m_edit->setText(m_name->text());
+    m_name->hide();
+    m_edit->show();
+    m_edit->setFocus(Qt::ShortcutFocusReason);
+    m_edit->selectAll();
+}
+
+void PaneHeader::finishRename(bool keep)
+{
+    if (m_edit->isHidden())
+        return;
+    m_edit->hide();
+    m_name->show();
+    const QString name = m_edit->text().simplified();
+    if (keep && !name.isEmpty() && name != m_name->text())
+        emit renamed(name);
+}
+
+bool PaneHeader::eventFilter(QObject* watched, QEvent* event)
+{
+    if (watched == m_edit) {
+        if (event->type() == QEvent::FocusOut)
+            finishRename(true);
+        if (event->type() == QEvent::KeyPress && static_cast<QKeyEvent*>(event)->key() == Qt::Key_Escape) {
+            finishRename(false);
+            return true;
+        }
+    }
+    if (watched == m_name && event->type() == QEvent::MouseButtonRelease) {
+        const auto* mouse = static_cast<QMouseEvent*>(event);
+        if (mouse->button() == Qt::LeftButton &&
+            (mapFromGlobal(mouse->globalPosition().toPoint()) - m_pressed).manhattanLength() < 4) {
+            editName();
+            return true;
+        }
+    }
+    return QWidget::eventFilter(watched, event);
+}
+
+void PaneHeader::mousePressEvent(QMouseEvent* event)
+{
+    m_pressed = event->position().toPoint();
+    emit pressed();
+}
+
+void PaneHeader::mouseMoveEvent(QMouseEvent* event)
+{
+    if ((event->buttons() & Qt::LeftButton) &&
+        (event->position().toPoint() - m_pressed).manhattanLength() >= QApplication::startDragDistance())
+        emit dragStarted();
+}
+
+void PaneHeader::mouseDoubleClickEvent(QMouseEvent* event)
+{
+    if (event->button() == Qt::LeftButton)
+        emit zoomRequested();
+}
+
+void PaneHeader::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    fitContext();
+}
+
+void PaneHeader::paintEvent(QPaintEvent*)
+{
+    QPainter(this).fillRect(QRect(0, height() - 1, width(), 1), colors().line);
+}
+
+} // namespace octavo::ui

@@ -1,0 +1,103 @@
+#include "ui/pane/pane_state.h"
+
+#include "ui/controls.h"
+
+#include <QCoreApplication>
+
+namespace octavo::ui
+{
+namespace
+{
+
+QString tr(const char* text)
+{
+    return QCoreApplication::translate("octavo::ui::Pane", text);
+}
+
+} // namespace
+
+PaneState paneState(const agents::AgentStatus& status, bool hasContext)
+{
+    using agents::Activity;
+    using agents::Outcome;
+    switch (status.activity) {
+    case Activity::Queued:
+        return {tr("queued"), Tone::Warning};
+    case Activity::Reading: {
+        if (status.readTotal <= 0)
+            return {tr("reading"), Tone::Warning};
+        const qint64 percent = qBound<qint64>(0, status.readDone * 100 / status.readTotal, 100);
+        return {tr("reading %1%").arg(percent), Tone::Warning};
+    }
+    case Activity::Writing:
+        return {tr("writing"), Tone::Accent};
+    case Activity::Stopping:
+        return {tr("stopping"), Tone::Muted};
+    case Activity::Idle:
+        break;
+    }
+    switch (status.outcome) {
+    case Outcome::Done:
+        return {tr("done"), Tone::Good};
+    case Outcome::Stopped:
+        return {tr("stopped"), Tone::Warning};
+    case Outcome::Failed:
+        return {tr("failed"), Tone::Bad};
+    case Outcome::None:
+        break;
+    }
+    return {hasContext ? tr("idle") : tr("no context"), Tone::Muted};
+}
+
+QString shortCommit(const QString& commit)
+{
+    return commit.left(7);
+}
+
+QString contextLabel(const agents::ContextInfo& context)
+{
+    if (context.name.isEmpty())
+        return {};
+    const QString at = context.commit.isEmpty() ? context.ref : shortCommit(context.commit);
+    return at.isEmpty() ? context.name : context.name + QStringLiteral(" @ ") + at;
+}
+
+QString readingLine(const agents::AgentStatus& status)
+{
+    QStringList parts;
+    if (status.readTotal > 0)
+        parts += tr("%1 of %2 tokens").arg(countText(status.readDone), countText(status.readTotal));
+    if (status.readTokensPerSecond >= 0)
+        parts += tr("%1 tok/s").arg(countText(qint64(status.readTokensPerSecond)));
+    if (status.secondsLeft >= 0)
+        parts += tr("%1 left").arg(durationText(status.secondsLeft));
+    return parts.join(QStringLiteral(" \u00b7 "));
+}
+
+Tone contextTone(qint64 used, qint64 limit)
+{
+    if (limit <= 0)
+        return Tone::Normal;
+    const qint64 left = limit - used;
+    return left < qMin<qint64>(1024, limit / 25)   ? Tone::Bad
+           : left < qMin<qint64>(4096, limit / 10) ? Tone::Warning
+                                                   : Tone::Normal;
+}
+
+QString contextFigures(qint64 used, qint64 limit)
+{
+    return shortCountText(used > 0 || limit > 0 ? used : -1) + QStringLiteral(" / ") +
+           shortCountText(limit > 0 ? limit : -1);
+}
+
+ProblemWords splitProblem(const QString& problem)
+{
+    for (qsizetype i = 0; i + 1 < problem.size(); ++i) {
+        const bool end = problem[i] == u'.' || problem[i] == u'!' || problem[i] == u'?';
+        if ((end && problem[i + 1] == u' ') || problem[i] == u'\n')
+            return {problem.left(end ? i + 1 : i).trimmed(), problem.mid(i + 1).trimmed()};
+    }
+    return {problem.trimmed(), {}};
+}
+
+} // namespace octavo::ui
