@@ -3,7 +3,8 @@
 #include <QSaveFile>
 #include <QtConcurrentRun>
 
-namespace octavo::ui {
+namespace octavo::ui
+{
 
 QFuture<Result<void>> writeFile(const QString& path, const QByteArray& content)
 {

@@ -3,8 +3,14 @@ octavo_add_test(tst_markdown SOURCES tst_markdown.cpp LIBS octavo_ui)
 
 # A Workbench that follows a script: agents/workbench.h with a body of the tests' own.
 add_library(octavo_scripted OBJECT
+    scripted_scene.cpp
+    scripted_scene.h
     scripted_workbench.cpp
     scripted_workbench.h
     ${PROJECT_SOURCE_DIR}/agents/agent.h
     ${PROJECT_SOURCE_DIR}/agents/workbench.h)
 target_link_libraries(octavo_scripted PUBLIC octavo_ui)
+
+# Pictures of the window, for people: octavo_shots FOLDER
+add_executable(octavo_shots shots.cpp $<TARGET_OBJECTS:octavo_scripted>)
+target_link_libraries(octavo_shots PRIVATE octavo_ui Qt6::Test)

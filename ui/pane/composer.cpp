@@ -109,8 +109,8 @@ Composer::Composer(QWidget* parent)
 
 void Composer::restyle()
 {
-    m_edit->setFont(font(TextRole::Body));
-    m_button->setFont(font(TextRole::Small));
+    m_edit->setFont(ui::font(TextRole::Body));
+    m_button->setFont(ui::font(TextRole::Small));
     QPalette p = m_edit->palette();
     p.setColor(QPalette::Base, Qt::transparent);
     m_edit->setPalette(p);

@@ -395,26 +395,6 @@ void Pane::newConversation()
     focusComposer();
 }
 
-QString Pane::conversationAsMarkdown() const
-{
-    QString out = QStringLiteral("# %1\n").arg(m_agent->name());
-    const QString about = contextLabel(m_agent->context());
-    if (!about.isEmpty())
-        out += QStringLiteral("\n%1\n").arg(about);
-    for (const agents::Message& message : m_agent->messages()) {
-        if (message.role == agents::MessageRole::User) {
-            out += QStringLiteral("\n## ") + message.text.simplified() + QStringLiteral("\n");
-            continue;
-        }
-        out += u'\n' + message.text;
-        if (!message.text.endsWith(u'\n'))
-            out += u'\n';
-        if (message.state != agents::MessageState::Complete && !message.problem.isEmpty())
-            out += QStringLiteral("\n*%1*\n").arg(message.problem);
-    }
-    return out;
-}
-
 // ---------------------------------------------------------------- menus
 
 void Pane::fillContextMenu(QMenu* menu)

@@ -43,8 +43,6 @@ public:
     void openFind();
     void rename();
     void newConversation();
-    /// The conversation as Markdown, questions as headings.
-    QString conversationAsMarkdown() const;
 
 signals:
     void pressed();

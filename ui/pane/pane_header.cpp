@@ -79,7 +79,7 @@ PaneHeader::PaneHeader(int agent, QWidget* parent)
     m_device->hide();
     m_menu->setPopupMode(QToolButton::InstantPopup);
 
-    const auto restyle = [this] { m_context->setFont(font(TextRole::Figure)); };
+    const auto restyle = [this] { m_context->setFont(ui::font(TextRole::Figure)); };
     connect(Theme::instance(), &Theme::changed, this, restyle);
     restyle();
     connect(m_edit, &QLineEdit::returnPressed, this, [this] { finishRename(true); });

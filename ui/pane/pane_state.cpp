@@ -26,7 +26,7 @@ PaneState paneState(const agents::AgentStatus& status, bool hasContext)
     case Activity::Reading: {
         if (status.readTotal <= 0)
             return {tr("reading"), Tone::Warning};
-        const qint64 percent = qBound<qint64>(0, status.readDone * 100 / status.readTotal, 100);
+        const qint64 percent = qBound(qint64(0), status.readDone * 100 / status.readTotal, qint64(100));
         return {tr("reading %1%").arg(percent), Tone::Warning};
     }
     case Activity::Writing:

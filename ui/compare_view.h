@@ -1,0 +1,54 @@
+#pragma once
+
+/// One question, the answers of several panes in columns that scroll together.
+
+#include "agents/workbench.h"
+#include "ui/controls.h"
+
+class QComboBox;
+class QHBoxLayout;
+
+namespace octavo::ui
+{
+
+class TranscriptView;
+
+/// Questions asked in any of `agents`, those that most panes share first, then the newest.
+QStringList comparableQuestions(const QList<agents::Agent*>& agents);
+
+/// The last answer of `agent` to `question`, or null.
+const agents::Message* answerTo(const agents::Agent& agent, const QString& question);
+
+class CompareView final : public QWidget
+{
+    Q_OBJECT
+
+public:
+    explicit CompareView(const QList<agents::Agent*>& agents, QWidget* parent = nullptr);
+
+    int columnCount() const { return int(m_columns.size()); }
+
+signals:
+    void citationActivated(octavo::agents::ContextId context, const octavo::agents::Citation& citation);
+    void closed();
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    struct Column {
+        agents::Agent* agent;
+        QWidget* widget;
+        TranscriptView* view;
+    };
+    void showQuestion(const QString& question);
+    void scrollTogether(TranscriptView* moved, int value);
+
+    QList<agents::Agent*> m_agents;
+    QComboBox* m_questions;
+    QHBoxLayout* m_row;
+    QList<Column> m_columns;
+    bool m_scrolling = false;
+};
+
+} // namespace octavo::ui

@@ -1,0 +1,519 @@
+#include "ui/main_window.h"
+
+#include "ui/command_palette.h"
+#include "ui/compare_view.h"
+#include "ui/conversation_export.h"
+#include "ui/header_bar.h"
+#include "ui/notice_bar.h"
+#include "ui/pane/composer.h"
+#include "ui/pane/pane.h"
+#include "ui/pane/pane_state.h"
+#include "ui/setting_keys.h"
+#include "ui/sidebar/sidebar.h"
+#include "ui/start_page.h"
+#include "ui/write_file.h"
+
+#include <QAction>
+#include <QApplication>
+#include <QCloseEvent>
+#include <QDockWidget>
+#include <QFileDialog>
+#include <QKeyEvent>
+#include <QLineEdit>
+#include <QListView>
+#include <QMenu>
+#include <QStackedWidget>
+#include <QTimer>
+
+#include <functional>
+
+namespace octavo::ui
+{
+
+using agents::Activity;
+
+MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
+    : QMainWindow(parent)
+    , m_workbench(workbench)
+    , m_header(new HeaderBar)
+    , m_stack(new QStackedWidget)
+    , m_start(new StartPage)
+    , m_grid(new PaneGrid)
+    , m_sideDock(new QDockWidget(tr("Contexts and history")))
+    , m_dashboardDock(new QDockWidget(tr("Dashboard")))
+{
+    setWindowTitle(QStringLiteral("Octavo"));
+    setObjectName(QStringLiteral("mainWindow"));
+    setMenuWidget(m_header);
+    setCentralWidget(m_stack);
+    m_stack->addWidget(m_start);
+    m_stack->addWidget(m_grid);
+    setContextMenuPolicy(Qt::NoContextMenu);
+    setDockNestingEnabled(false);
+    setCorner(Qt::BottomLeftCorner, Qt::LeftDockWidgetArea);
+
+    m_sideDock->setObjectName(QStringLiteral("sideDock"));
+    m_sideDock->setFeatures(QDockWidget::NoDockWidgetFeatures);
+    m_sideDock->setTitleBarWidget(new QWidget(m_sideDock));
+    addDockWidget(Qt::LeftDockWidgetArea, m_sideDock);
+    m_dashboardDock->setObjectName(QStringLiteral("dashboardDock"));
+    m_dashboardDock->setAllowedAreas(Qt::BottomDockWidgetArea | Qt::TopDockWidgetArea | Qt::RightDockWidgetArea);
+    m_dashboardDock->setTitleBarWidget(new QWidget(m_dashboardDock));
+    addDockWidget(Qt::BottomDockWidgetArea, m_dashboardDock);
+    m_dashboardDock->hide();
+    // Floating, it needs a title to be moved by; docked, the title would only take room.
+    connect(m_dashboardDock, &QDockWidget::topLevelChanged, this, [this](bool floating) {
+        delete m_dashboardDock->titleBarWidget();
+        m_dashboardDock->setTitleBarWidget(floating ? nullptr : new QWidget(m_dashboardDock));
+    });
+    m_notices = new NoticeBar(this);
+
+    m_header->setReady(false);
+    connect(m_header, &HeaderBar::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
+    connect(m_header, &HeaderBar::settingsRequested, this, &MainWindow::settingsRequested);
+    connect(m_header, &HeaderBar::askAllRequested, this, &MainWindow::askAll);
+    connect(m_header, &HeaderBar::shapeChosen, m_grid, &PaneGrid::setShape);
+    connect(m_header, &HeaderBar::compareToggled, this, &MainWindow::setCompare);
+    connect(m_grid, &PaneGrid::shapeChanged, this, [this](GridShape shape) {
+        m_header->setShape(shape);
+        if (m_ready)
+            m_workbench->setSetting(setting_keys::gridShape, gridShapeName(shape));
+    });
+    connect(m_grid, &PaneGrid::orderChanged, this,
+            [this] { m_workbench->setSetting(setting_keys::paneOrder, m_grid->order()); });
+    connect(m_grid, &PaneGrid::currentChanged, this, [this](Pane* pane) {
+        if (m_sidebar)
+            m_sidebar->setCurrentContext(pane->agent()->context().id);
+    });
+    connect(m_start, &StartPage::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
+    connect(m_start, &StartPage::settingsRequested, this, &MainWindow::settingsRequested);
+    connect(m_start, &StartPage::quitRequested, this, &QWidget::close);
+    connect(qApp, &QApplication::focusChanged, this, [this](QWidget*, QWidget* now) {
+        for (QWidget* at = now; at; at = at->parentWidget()) {
+            if (auto* pane = qobject_cast<Pane*>(at)) {
+                m_grid->setCurrent(pane);
+                return;
+            }
+        }
+    });
+
+    connect(workbench, &agents::Workbench::loadProgress, m_start, &StartPage::showLoading);
+    connect(workbench, &agents::Workbench::ready, this, &MainWindow::becomeReady);
+    connect(workbench, &agents::Workbench::failed, this, [this](const Error& error) {
+        m_start->showFailure(error);
+        m_stack->setCurrentWidget(m_start);
+    });
+    connect(workbench, &agents::Workbench::saveProblem, this, [this](const QString& problem) {
+        for (Pane* pane : m_grid->panes())
+            pane->setSaveProblem(problem.isEmpty() ? QString() : tr("Not saved: %1").arg(problem));
+    });
+    for (const auto signal : {&agents::Workbench::contextAdded, &agents::Workbench::contextChanged})
+        connect(workbench, signal, this, [this] { showPage(); });
+
+    makeCommands();
+    resize(1440, 900);
+    if (workbench->isReady())
+        becomeReady();
+}
+
+void MainWindow::becomeReady()
+{
+    if (std::exchange(m_ready, true))
+        return;
+    const engine::ModelInfo model = m_workbench->model();
+    QString line = QString::fromStdString(model.name);
+    m_header->setModelLine(line, tr("%1\n%2 parameters \u00b7 %3 tokens of context per agent")
+                                     .arg(QString::fromStdString(model.dir.string()), countText(model.parameters),
+                                          countText(model.contextLimit > 0 ? model.contextLimit : -1)));
+    m_header->setReady(true);
+
+    m_sidebar = new Sidebar(m_workbench);
+    m_sideDock->setWidget(m_sidebar);
+    connect(m_sidebar, &Sidebar::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
+    connect(m_sidebar, &Sidebar::changeContextRequested, this, &MainWindow::changeContextRequested);
+    connect(m_sidebar, &Sidebar::removeContextRequested, this, &MainWindow::removeContext);
+    connect(m_sidebar, &Sidebar::contextChosen, this, [this](agents::ContextId id) { useContext(id, false); });
+    connect(m_sidebar, &Sidebar::contextForAllRequested, this, [this](agents::ContextId id) { useContext(id, true); });
+    connect(m_sidebar, &Sidebar::conversationChosen, this, [this](agents::ConversationId id) {
+        // Where it is shown already, go there; a pane in mid-answer is left alone.
+        for (Pane* pane : m_grid->panes()) {
+            if (pane->agent()->conversation() == id) {
+                m_grid->setCurrent(pane);
+                return pane->focusComposer();
+            }
+        }
+        if (!currentPane() || currentPane()->agent()->status().activity != Activity::Idle)
+            return m_notices->tell(tr("This pane is busy: stop it first, or choose another."));
+        currentPane()->agent()->openConversation(id);
+    });
+    connect(m_sidebar, &Sidebar::deleteConversationRequested, this,
+            [this](agents::ConversationId id, const QString& title) {
+                m_workbench->deleteConversation(id);
+                m_notices->offer(tr("\u201c%1\u201d deleted").arg(title.left(40)), tr("Undo"),
+                                 [this, id] { m_workbench->undoDelete(id); });
+            });
+    makePanes();
+    restoreSettings();
+    showPage();
+}
+
+void MainWindow::makePanes()
+{
+    QList<Pane*> panes;
+    for (int i = 0; i < agents::numAgents; ++i) {
+        agents::Agent* agent = m_workbench->agent(i);
+        auto* pane = new Pane(m_workbench, agent, m_grid);
+        panes += pane;
+        connect(pane, &Pane::pressed, this, [this, pane] {
+            m_grid->setCurrent(pane);
+            pane->focusComposer();
+        });
+        connect(pane, &Pane::zoomRequested, this, [this, pane] {
+            m_grid->setCurrent(pane);
+            m_grid->setZoomed(!m_grid->isZoomed());
+        });
+        connect(pane, &Pane::dragRequested, this, [this, pane] { m_grid->startDrag(pane); });
+        connect(pane, &Pane::citationActivated, this, &MainWindow::citationActivated);
+        connect(pane, &Pane::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
+        connect(pane, &Pane::changeContextRequested, this, &MainWindow::changeContextRequested);
+        connect(pane, &Pane::exportRequested, this, [this, pane] {
+            m_grid->setCurrent(pane);
+            exportConversation();
+        });
+        connect(pane, &Pane::noticed, m_notices, &NoticeBar::tell);
+        connect(agent, &agents::Agent::contextChanged, this, [this, pane](const agents::ContextInfo& context) {
+            if (pane == currentPane())
+                m_sidebar->setCurrentContext(context.id);
+        });
+    }
+    m_grid->setPanes(panes);
+}
+
+/// Panes are of use once there is a context; until then the first page says how to get one.
+void MainWindow::showPage()
+{
+    if (!m_ready)
+        return;
+    bool any = m_usedPanes || !m_workbench->contexts().isEmpty() || m_expecting;
+    for (const Pane* pane : m_grid->panes())
+        any = any || !pane->agent()->messages().isEmpty();
+    m_usedPanes = any;
+    if (!any) {
+        m_start->showWelcome(m_workbench->model(), m_demoModel);
+        m_stack->setCurrentWidget(m_start);
+        return;
+    }
+    if (m_stack->currentWidget() == m_start) {
+        m_stack->setCurrentWidget(m_grid);
+        if (currentPane())
+            currentPane()->focusComposer();
+    }
+}
+
+void MainWindow::setExpectingContext(bool expecting)
+{
+    m_expecting = expecting;
+    showPage();
+}
+
+void MainWindow::setDashboard(QWidget* dashboard)
+{
+    m_dashboardDock->setWidget(dashboard);
+    m_dashboardDock->show();
+    resizeDocks({m_dashboardDock}, {230}, Qt::Vertical);
+}
+
+// ---------------------------------------------------------------- commands
+
+QAction* MainWindow::command(const QString& text, const QString& key, std::function<void()> run,
+                             const QString& iconName)
+{
+    auto* action = new QAction(text, this);
+    if (!key.isEmpty())
+        action->setShortcut(QKeySequence(key));
+    if (!iconName.isEmpty())
+        action->setIcon(icon(iconName));
+    connect(action, &QAction::triggered, this, std::move(run));
+    m_commands += action;
+    addAction(action);
+    return action;
+}
+
+void MainWindow::makeCommands()
+{
+    const auto withPane = [this](void (Pane::*act)()) {
+        return [this, act] {
+            if (currentPane())
+                (currentPane()->*act)();
+        };
+    };
+    QMenu* menu = m_header->mainMenu();
+    const auto add = [&](const QString& text, const char* key, std::function<void()> run, const char* iconName = "") {
+        QAction* action = command(text, QString::fromLatin1(key), std::move(run), QString::fromLatin1(iconName));
+        menu->addAction(action);
+        return action;
+    };
+    // Keys that a list or a field of its own may use are the panes' alone.
+    const auto paneOnly = [this](QAction* action) {
+        removeAction(action);
+        m_grid->addAction(action);
+        action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
+    };
+
+    add(
+        tr("Add repository\u2026"), "Ctrl+O", [this] { emit addRepositoryRequested(); }, "plus");
+    add(tr("Ask all agents"), "Ctrl+Shift+A", [this] {
+        m_header->askField()->setFocus(Qt::ShortcutFocusReason);
+        m_header->askField()->selectAll();
+    });
+    add(
+        tr("Stop all"), "Ctrl+.",
+        [this] {
+            for (Pane* pane : m_grid->panes())
+                pane->stop();
+        },
+        "stop");
+    menu->addSeparator();
+    paneOnly(add(tr("New conversation"), "Ctrl+N", withPane(&Pane::newConversation), "plus"));
+    paneOnly(add(tr("Regenerate"), "Ctrl+R", withPane(&Pane::regenerate), "regenerate"));
+    paneOnly(add(tr("Edit last question"), "Ctrl+Shift+E", withPane(&Pane::editLast), "edit"));
+    paneOnly(add(tr("Copy answer as Markdown"), "Ctrl+Shift+C", withPane(&Pane::copyAnswer), "copy"));
+    paneOnly(add(tr("Find in transcript"), "Ctrl+F", withPane(&Pane::openFind), "search"));
+    paneOnly(add(tr("Rename pane"), "F2", withPane(&Pane::rename), "edit"));
+    add(
+        tr("Export conversation\u2026"), "Ctrl+S", [this] { exportConversation(); }, "export");
+    add(
+        tr("Search the history"), "Ctrl+Shift+F",
+        [this] {
+            if (m_sidebar)
+                m_sidebar->focusSearch();
+        },
+        "history");
+    menu->addSeparator();
+    add(
+        tr("Zoom the pane, and back"), "F11", [this] { m_grid->setZoomed(!m_grid->isZoomed()); }, "zoom");
+    add(tr("Next pane"), "F6", [this] { stepPane(1); });
+    add(tr("Previous pane"), "Shift+F6", [this] { stepPane(-1); });
+    add(tr("Move pane forward"), "Alt+Shift+Right", [this] {
+        if (currentPane())
+            m_grid->movePane(currentPane(), int(m_grid->panes().indexOf(currentPane())) + 1);
+    });
+    add(tr("Move pane back"), "Alt+Shift+Left", [this] {
+        if (currentPane())
+            m_grid->movePane(currentPane(), int(m_grid->panes().indexOf(currentPane())) - 1);
+    });
+    add(
+        tr("Next grid"), "Ctrl+G", [this] { m_grid->setShape(GridShape((int(m_grid->shape()) + 1) % 5)); }, "grid");
+    add(
+        tr("Compare answers"), "Ctrl+Shift+M", [this] { m_header->compareButton()->toggle(); }, "compare");
+    add(tr("Show or hide the dashboard"), "Ctrl+Shift+D",
+        [this] { m_dashboardDock->setVisible(!m_dashboardDock->isVisible()); });
+    add(
+        tr("Float or dock the dashboard"), "",
+        [this] {
+            m_dashboardDock->setFloating(!m_dashboardDock->isFloating());
+            m_dashboardDock->show();
+        },
+        "float");
+    add(tr("Show or hide the contexts"), "Ctrl+B", [this] { m_sideDock->setVisible(!m_sideDock->isVisible()); });
+    menu->addSeparator();
+    add(
+        tr("Commands\u2026"), "Ctrl+Shift+P", [this] { openPalette(); }, "search");
+    add(
+        tr("Settings"), "Ctrl+,", [this] { emit settingsRequested(); }, "settings");
+    add(tr("Quit"), "Ctrl+Q", [this] { close(); });
+    for (int i = 0; i < agents::numAgents; ++i)
+        command(tr("Go to pane %1").arg(i + 1), QStringLiteral("Ctrl+%1").arg(i + 1), [this, i] { focusPane(i); });
+}
+
+void MainWindow::openPalette()
+{
+    auto* palette = new CommandPalette(m_commands, this);
+    palette->show();
+    palette->field()->setFocus();
+}
+
+void MainWindow::keyPressEvent(QKeyEvent* event)
+{
+    if (event->key() == Qt::Key_Escape && m_ready) {
+        if (m_header->compareButton()->isChecked())
+            m_header->compareButton()->setChecked(false);
+        else if (currentPane())
+            currentPane()->stop();
+        return;
+    }
+    QMainWindow::keyPressEvent(event);
+}
+
+void MainWindow::focusPane(int place)
+{
+    Pane* pane = m_grid->panes().value(place);
+    if (!pane || m_stack->currentWidget() == m_start)
+        return;
+    m_header->compareButton()->setChecked(false);
+    m_grid->setCurrent(pane);
+    pane->focusComposer();
+}
+
+void MainWindow::stepPane(int direction)
+{
+    const int count = int(m_grid->panes().size());
+    if (count > 0)
+        focusPane((int(m_grid->panes().indexOf(currentPane())) + direction + count) % count);
+}
+
+void MainWindow::askAll(const QString& question)
+{
+    const int asked = m_workbench->askAll(question);
+    if (asked == 0) {
+        m_notices->tell(m_workbench->contexts().isEmpty() ? tr("No pane has a context yet: add a repository first.")
+                                                          : tr("No pane is free: wait for an answer or stop one."));
+        return;
+    }
+    m_header->askField()->clear();
+    m_notices->tell(asked == 1 ? tr("Sent to 1 pane") : tr("Sent to %1 panes").arg(asked));
+}
+
+void MainWindow::useContext(agents::ContextId context, bool everywhere)
+{
+    const QList<Pane*> panes = everywhere ? m_grid->panes() : QList<Pane*>{currentPane()};
+    int busy = 0;
+    for (Pane* pane : panes) {
+        if (!pane || pane->agent()->context().id == context)
+            continue;
+        if (pane->agent()->status().activity == Activity::Idle)
+            pane->agent()->setContext(context);
+        else
+            ++busy;
+    }
+    if (busy > 0)
+        m_notices->tell(everywhere ? tr("%1 panes are busy and keep their context.").arg(busy)
+                                   : tr("This pane is busy: stop it first, or choose another."));
+    if (currentPane()) {
+        m_sidebar->setCurrentContext(currentPane()->agent()->context().id);
+        currentPane()->focusComposer();
+    }
+}
+
+void MainWindow::removeContext(agents::ContextId context)
+{
+    for (const agents::ContextInfo& info : m_workbench->contexts()) {
+        if (info.id != context)
+            continue;
+        m_notices->offer(tr("Remove %1? Conversations about it stay in the history.").arg(contextLabel(info)),
+                         tr("Remove"), [this, context] { m_workbench->removeContext(context); });
+    }
+}
+
+void MainWindow::setCompare(bool on)
+{
+    if (!m_ready)
+        return;
+    if (on) {
+        QList<agents::Agent*> shown;
+        for (Pane* pane : m_grid->panes())
+            shown += pane->agent();
+        m_compare = new CompareView(shown);
+        connect(m_compare, &CompareView::citationActivated, this, &MainWindow::citationActivated);
+        connect(m_compare, &CompareView::closed, this, [this] { m_header->compareButton()->setChecked(false); });
+        m_stack->addWidget(m_compare);
+        m_stack->setCurrentWidget(m_compare);
+        m_compare->setFocus();
+    } else if (m_compare) {
+        m_stack->setCurrentWidget(m_grid);
+        m_compare->deleteLater();
+        m_compare = nullptr;
+        if (currentPane())
+            currentPane()->focusComposer();
+    }
+}
+
+// ---------------------------------------------------------------- export
+
+void MainWindow::exportConversation()
+{
+    if (!currentPane() || currentPane()->agent()->messages().isEmpty())
+        return m_notices->tell(tr("There is no conversation to export in this pane."));
+    auto* dialog = new QFileDialog(this, tr("Export conversation"));
+    dialog->setAttribute(Qt::WA_DeleteOnClose);
+    dialog->setAcceptMode(QFileDialog::AcceptSave);
+    dialog->setNameFilters({tr("Markdown (*.md)"), tr("JSON (*.json)")});
+    dialog->setDefaultSuffix(QStringLiteral("md"));
+    connect(dialog, &QFileDialog::filterSelected, dialog, [dialog](const QString& filter) {
+        dialog->setDefaultSuffix(filter.contains(u"json") ? QStringLiteral("json") : QStringLiteral("md"));
+    });
+    connect(dialog, &QFileDialog::fileSelected, this, &MainWindow::exportTo);
+    dialog->open();
+}
+
+void MainWindow::exportTo(const QString& path)
+{
+    if (!currentPane())
+        return;
+    const agents::Agent& agent = *currentPane()->agent();
+    const bool json = path.endsWith(u".json", Qt::CaseInsensitive);
+    const QByteArray content = json ? conversationAsJson(agent) : conversationAsMarkdown(agent).toUtf8();
+    writeFile(path, content).then(this, [this, path](const Result<void>& written) {
+        m_notices->tell(written ? tr("Exported to %1").arg(path) : QString::fromStdString(written.error().message));
+    });
+}
+
+// ---------------------------------------------------------------- settings and closing
+
+void MainWindow::restoreSettings()
+{
+    bool ok = false;
+    const qreal scale = m_workbench->setting(setting_keys::textScale).toDouble(&ok);
+    const SchemeChoice scheme = Theme::choiceFromName(m_workbench->setting(setting_keys::scheme));
+    if (scheme != Theme::instance()->choice() || (ok && scale > 0 && scale != Theme::instance()->textScale())) {
+        if (!m_workbench->setting(setting_keys::scheme).isEmpty() || ok)
+            Theme::instance()->apply(scheme, ok && scale > 0 ? scale : Theme::instance()->textScale());
+    }
+    m_grid->setOrder(m_workbench->setting(setting_keys::paneOrder));
+    if (const QString shape = m_workbench->setting(setting_keys::gridShape); !shape.isEmpty())
+        m_grid->setShape(gridShapeFromName(shape));
+    if (const QString geometry = m_workbench->setting(setting_keys::geometry); !geometry.isEmpty())
+        restoreGeometry(QByteArray::fromBase64(geometry.toLatin1()));
+    if (const QString state = m_workbench->setting(setting_keys::state); !state.isEmpty())
+        restoreState(QByteArray::fromBase64(state.toLatin1()));
+    const int current = m_workbench->setting(setting_keys::currentPane).toInt();
+    for (Pane* pane : m_grid->panes()) {
+        if (pane->agent()->index() == current)
+            m_grid->setCurrent(pane);
+    }
+}
+
+void MainWindow::saveSettings()
+{
+    if (!m_ready)
+        return;
+    m_workbench->setSetting(setting_keys::geometry, QString::fromLatin1(saveGeometry().toBase64()));
+    m_workbench->setSetting(setting_keys::state, QString::fromLatin1(saveState().toBase64()));
+    if (currentPane())
+        m_workbench->setSetting(setting_keys::currentPane, QString::number(currentPane()->agent()->index()));
+    for (Pane* pane : m_grid->panes())
+        pane->agent()->setDraft(pane->composer()->text());
+}
+
+void MainWindow::closeEvent(QCloseEvent* event)
+{
+    saveSettings();
+    QMainWindow::closeEvent(event);
+}
+
+void MainWindow::changeEvent(QEvent* event)
+{
+    if (event->type() == QEvent::ThemeChange)
+        QTimer::singleShot(0, Theme::instance(), &Theme::followSystem);
+    QMainWindow::changeEvent(event);
+}
+
+void MainWindow::raiseWindow()
+{
+    setWindowState((windowState() & ~Qt::WindowMinimized) | Qt::WindowActive);
+    show();
+    raise();
+    activateWindow();
+}
+
+} // namespace octavo::ui

@@ -1,0 +1,99 @@
+#pragma once
+
+/// The window: header, contexts and history on the left, the grid of panes, the dashboard below.
+///
+/// Opens at once; panes appear when the workbench is ready. What this class does not draw itself (wizard, settings,
+/// source viewer) is asked for by signals, so that it can be tested without them.
+/// Keys are listed by the command palette (Ctrl+Shift+P).
+
+#include "agents/workbench.h"
+#include "ui/pane_grid.h"
+
+#include <QMainWindow>
+
+class QDockWidget;
+class QStackedWidget;
+
+namespace octavo::ui
+{
+
+class CompareView;
+class HeaderBar;
+class NoticeBar;
+class Pane;
+class Sidebar;
+class StartPage;
+
+class MainWindow final : public QMainWindow
+{
+    Q_OBJECT
+
+public:
+    explicit MainWindow(agents::Workbench* workbench, QWidget* parent = nullptr);
+
+    agents::Workbench* workbench() const { return m_workbench; }
+    PaneGrid* grid() const { return m_grid; }
+    Pane* currentPane() const { return m_grid->current(); }
+    HeaderBar* header() const { return m_header; }
+    Sidebar* sidebar() const { return m_sidebar; }
+    NoticeBar* notices() const { return m_notices; }
+    QDockWidget* dashboardDock() const { return m_dashboardDock; }
+    QList<QAction*> commands() const { return m_commands; }
+
+    /// What the dock below shows. Takes it over.
+    void setDashboard(QWidget* dashboard);
+    /// The demo model is honest about itself on the first page.
+    void setDemoModel(bool demo) { m_demoModel = demo; }
+    /// While repositories are on their way in, the first page waits.
+    void setExpectingContext(bool expecting);
+
+    /// To the front, from wherever it is.
+    void raiseWindow();
+    void openPalette();
+    void exportConversation();
+    /// As exportConversation() does it once the file is chosen; JSON where it ends in .json.
+    void exportTo(const QString& path);
+
+signals:
+    void addRepositoryRequested();
+    void settingsRequested();
+    /// Another choice of files for a context.
+    void changeContextRequested(octavo::agents::ContextId context);
+    void citationActivated(octavo::agents::ContextId context, const octavo::agents::Citation& citation);
+
+protected:
+    void closeEvent(QCloseEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
+    void changeEvent(QEvent* event) override;
+
+private:
+    void becomeReady();
+    void makeCommands();
+    QAction* command(const QString& text, const QString& key, std::function<void()> run, const QString& iconName = {});
+    void makePanes();
+    void restoreSettings();
+    void saveSettings();
+    void showPage();
+    void askAll(const QString& question);
+    void focusPane(int place);
+    void stepPane(int direction);
+    void useContext(agents::ContextId context, bool everywhere);
+    void removeContext(agents::ContextId context);
+    void setCompare(bool on);
+
+    agents::Workbench* m_workbench;
+    HeaderBar* m_header;
+    Sidebar* m_sidebar = nullptr;
+    QStackedWidget* m_stack;
+    StartPage* m_start;
+    PaneGrid* m_grid;
+    CompareView* m_compare = nullptr;
+    NoticeBar* m_notices;
+    QDockWidget* m_sideDock;
+    QDockWidget* m_dashboardDock;
+    QList<QAction*> m_commands;
+    bool m_ready = false, m_demoModel = false, m_expecting = false, m_usedPanes = false;
+    QString m_startProblem;
+};
+
+} // namespace octavo::ui

@@ -1,0 +1,49 @@
+#include "ui/run_window.h"
+
+#include "ui/dashboard/dashboard_panel.h"
+#include "ui/main_window.h"
+#include "ui/notice_bar.h"
+#include "ui/pane/pane.h"
+#include "ui/repository_intake.h"
+#include "ui/single_instance.h"
+#include "ui/theme.h"
+
+#include <QApplication>
+#include <QIcon>
+
+namespace octavo::ui
+{
+
+int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories)
+{
+    SingleInstance instance(options.databasePath);
+    if (!instance.isFirst() && instance.raiseFirst(repositories))
+        return 0;
+
+    Theme::instance()->apply(SchemeChoice::System);
+    QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
+    agents::Workbench workbench(options);
+    MainWindow window(&workbench);
+    window.setDashboard(new DashboardPanel(&workbench));
+    window.setDemoModel(options.engine.modelDir.filename() == "demo-model");
+
+    RepositoryIntake intake(&workbench);
+    QObject::connect(&intake, &RepositoryIntake::failed, window.notices(), &NoticeBar::tell);
+    QObject::connect(&intake, &RepositoryIntake::finished, &window, [&] { window.setExpectingContext(false); });
+    const auto take = [&](const QStringList& paths) {
+        if (paths.isEmpty())
+            return;
+        window.setExpectingContext(true);
+        intake.add(paths);
+    };
+    QObject::connect(&workbench, &agents::Workbench::ready, &window, [&] { take(repositories); });
+    QObject::connect(&instance, &SingleInstance::raiseRequested, &window, [&](const QStringList& more) {
+        window.raiseWindow();
+        take(more);
+    });
+    window.show();
+    workbench.start();
+    return QApplication::exec();
+}
+
+} // namespace octavo::ui

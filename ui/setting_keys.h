@@ -1,0 +1,19 @@
+#pragma once
+
+/// Keys of the interface's own settings, as kept by Workbench::setting().
+
+#include <QString>
+
+namespace octavo::ui::setting_keys
+{
+
+inline const QString geometry = QStringLiteral("window/geometry");   ///< base64 of QMainWindow::saveGeometry()
+inline const QString state = QStringLiteral("window/state");         ///< base64 of QMainWindow::saveState()
+inline const QString gridShape = QStringLiteral("grid/shape");       ///< gridShapeName()
+inline const QString paneOrder = QStringLiteral("grid/order");       ///< PaneGrid::order()
+inline const QString currentPane = QStringLiteral("grid/current");   ///< index of an agent
+inline const QString scheme = QStringLiteral("theme/scheme");        ///< Theme::name()
+inline const QString textScale = QStringLiteral("theme/text-scale"); ///< "1", "1.25", "2"
+inline const QString editor = QStringLiteral("editor/command");      ///< how to open a file at a line
+
+} // namespace octavo::ui::setting_keys

@@ -1,0 +1,44 @@
+#pragma once
+
+/// What stands in the window before there are panes to use: how far loading is, why it failed, or the first steps.
+
+#include "agents/workbench.h"
+#include "ui/controls.h"
+
+namespace octavo::ui
+{
+
+class StartPage final : public QWidget
+{
+    Q_OBJECT
+
+public:
+    explicit StartPage(QWidget* parent = nullptr);
+
+    void showLoading(const QString& stage, qint64 done, qint64 total);
+    void showFailure(const Error& error);
+    /// No repository yet: what Octavo is, what the loaded model can do, and where to begin.
+    void showWelcome(const engine::ModelInfo& model, bool demoModel);
+
+signals:
+    void addRepositoryRequested();
+    void settingsRequested();
+    void quitRequested();
+
+protected:
+    void paintEvent(QPaintEvent* event) override;
+
+private:
+    void show(const QString& title, const QString& text);
+
+    TextLabel* m_title;
+    TextLabel* m_text;
+    Meter* m_meter;
+    TextLabel* m_stage;
+    QPushButton* m_add;
+    QPushButton* m_settings;
+    QPushButton* m_quit;
+    TextLabel* m_note;
+};
+
+} // namespace octavo::ui
