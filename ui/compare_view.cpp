@@ -3,7 +3,9 @@
 #include "ui/pane/pane_state.h"
 #include "ui/transcript/transcript_view.h"
 
+#include <QClipboard>
 #include <QComboBox>
+#include <QGuiApplication>
 #include <QHBoxLayout>
 #include <QHash>
 #include <QPainter>
@@ -118,10 +120,11 @@ void CompareView::showQuestion(const QString& question)
             continue;
         auto* card = new Card;
         auto* layout = new QVBoxLayout(card);
-        layout->setContentsMargins(1, 1, 1, 1);
+        layout->setContentsMargins(1, 1, 1, metrics::grid); // clear of the round corners
         layout->setSpacing(0);
         auto* head = new QHBoxLayout;
         head->setContentsMargins(metrics::padding, metrics::gap, metrics::padding, metrics::gap);
+        head->setSpacing(metrics::gap);
         auto* meter = new Meter;
         meter->setFixedWidth(9);
         meter->setThickness(9);
@@ -143,6 +146,9 @@ void CompareView::showQuestion(const QString& question)
         connect(view, &TranscriptView::citationActivated, this, [this, agent](const agents::Citation& citation) {
             emit citationActivated(agent->context().id, citation);
         });
+        connect(view, &TranscriptView::regenerateRequested, this, [agent] { (void)agent->regenerate(); });
+        connect(view, &TranscriptView::copyAnswerRequested, this,
+                [view] { QGuiApplication::clipboard()->setText(view->messages().front().text); });
         connect(view->verticalScrollBar(), &QScrollBar::valueChanged, this,
                 [this, view](int value) { scrollTogether(view, value); });
     }

@@ -63,6 +63,7 @@ TextLabel::TextLabel(const QString& text, TextRole role, Tone tone, QWidget* par
     , m_tone(tone)
 {
     setTextFormat(Qt::PlainText);
+    setForegroundRole(QPalette::WindowText); // else it follows the background of whatever it stands on
     setText(text);
     restyle();
     connect(Theme::instance(), &Theme::changed, this, &TextLabel::restyle);

@@ -91,7 +91,7 @@ HeaderBar::HeaderBar(QWidget* parent)
     auto* inside = new QHBoxLayout(m_ask);
     inside->setContentsMargins(0, 0, 6, 0);
     inside->addStretch();
-    inside->addWidget(m_askKey);
+    inside->addWidget(m_askKey, 0, Qt::AlignVCenter);
     connect(m_ask, &QLineEdit::textChanged, this,
             [this](const QString& text) { m_askKey->setVisible(text.isEmpty()); });
     connect(m_ask, &QLineEdit::returnPressed, this, [this] {

@@ -210,6 +210,12 @@ void MainWindow::showPage()
     }
 }
 
+void MainWindow::setDemoModel(bool demo)
+{
+    m_demoModel = demo;
+    showPage();
+}
+
 void MainWindow::setExpectingContext(bool expecting)
 {
     m_expecting = expecting;

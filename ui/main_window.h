@@ -43,7 +43,7 @@ public:
     /// What the dock below shows. Takes it over.
     void setDashboard(QWidget* dashboard);
     /// The demo model is honest about itself on the first page.
-    void setDemoModel(bool demo) { m_demoModel = demo; }
+    void setDemoModel(bool demo);
     /// While repositories are on their way in, the first page waits.
     void setExpectingContext(bool expecting);
 

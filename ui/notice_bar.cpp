@@ -10,7 +10,7 @@ namespace octavo::ui
 NoticeBar::NoticeBar(QWidget* host)
     : Card(Fill::Raised, host)
     , m_label(new TextLabel)
-    , m_button(makeButton({}, ButtonKind::Quiet))
+    , m_button(makeButton({}))
 {
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins(14, 6, metrics::gap, 6);

@@ -596,7 +596,7 @@ void Style::drawComplexControl(ComplexControl control, const QStyleOptionComplex
         QStyleOptionToolButton label(*button);
         drawPrimitive(PE_PanelButtonTool, &label, painter, widget);
         if (label.features.testFlag(QStyleOptionToolButton::HasMenu) &&
-            label.toolButtonStyle != Qt::ToolButtonIconOnly) {
+            label.toolButtonStyle != Qt::ToolButtonIconOnly && !widget->property("noArrow").toBool()) {
             drawChevron(painter, QRectF(label.rect.right() - 16, label.rect.top(), 12, label.rect.height()),
                         Qt::DownArrow, colors().muted);
             label.rect.adjust(0, 0, -metrics::padding, 0);

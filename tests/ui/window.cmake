@@ -8,9 +8,15 @@ add_library(octavo_scripted OBJECT
     scripted_workbench.cpp
     scripted_workbench.h
     ${PROJECT_SOURCE_DIR}/agents/agent.h
+    ${PROJECT_SOURCE_DIR}/agents/ingest_job.h
     ${PROJECT_SOURCE_DIR}/agents/workbench.h)
 target_link_libraries(octavo_scripted PUBLIC octavo_ui)
 
 # Pictures of the window, for people: octavo_shots FOLDER
 add_executable(octavo_shots shots.cpp $<TARGET_OBJECTS:octavo_scripted>)
 target_link_libraries(octavo_shots PRIVATE octavo_ui Qt6::Test)
+add_executable(bench_transcript ${PROJECT_SOURCE_DIR}/tests/bench/bench_transcript.cpp $<TARGET_OBJECTS:octavo_scripted>)
+target_link_libraries(bench_transcript PRIVATE octavo_ui)
+
+octavo_add_test(tst_transcript SOURCES tst_transcript.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
+octavo_add_test(tst_main_window SOURCES tst_main_window.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)

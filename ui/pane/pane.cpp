@@ -44,7 +44,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
 {
     m_find = new FindBar(m_transcript);
     auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(1, 1, 1, 1);
+    layout->setContentsMargins(2, 2, 2, 2); // the outline of the current pane is 2 px
     layout->setSpacing(0);
     layout->addWidget(m_header);
     layout->addWidget(m_find);

@@ -56,6 +56,7 @@ PaneHeader::PaneHeader(int agent, QWidget* parent)
     layout->addWidget(m_dot);
     layout->addWidget(m_name);
     layout->addWidget(m_edit);
+    layout->addSpacing(-metrics::grid);
     layout->addWidget(m_context);
     layout->addStretch(1);
     layout->addWidget(m_state);
@@ -75,6 +76,7 @@ PaneHeader::PaneHeader(int agent, QWidget* parent)
     m_context->setFocusPolicy(Qt::TabFocus);
     m_context->setSizePolicy(QSizePolicy::Maximum, QSizePolicy::Preferred);
     m_context->setMinimumWidth(40);
+    m_context->setProperty("noArrow", true); // the room is the label's
     setButtonKind(m_context, ButtonKind::Quiet);
     m_device->hide();
     m_menu->setPopupMode(QToolButton::InstantPopup);
@@ -112,11 +114,11 @@ void PaneHeader::setContext(const agents::ContextInfo& context)
 void PaneHeader::fitContext()
 {
     const QString text = m_contextText.isEmpty() ? tr("choose a context") : m_contextText;
-    int others = metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 6 * metrics::gap;
+    int others = metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 4 * metrics::gap;
     for (const QWidget* widget :
          {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_state), static_cast<QWidget*>(m_device)})
         others += widget->isHidden() ? 0 : widget->sizeHint().width();
-    others += 2 * metrics::gap; // the button's own padding
+    others += 2 * metrics::gap - metrics::grid; // the button's own padding
     const QFontMetrics fm(m_context->font());
     m_context->setText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, width() - others)));
 }

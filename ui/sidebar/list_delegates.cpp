@@ -12,7 +12,7 @@ namespace octavo::ui
 namespace
 {
 
-constexpr int sidePadding = 8, linePadding = 7;
+constexpr int sidePadding = 8, linePadding = 8;
 
 void paintRow(QPainter* painter, const QStyleOptionViewItem& option)
 {

@@ -148,9 +148,9 @@ public:
         painter.setPen(Qt::NoPen);
         painter.setBrush(colors().question);
         painter.drawRoundedRect(m_bubble, metrics::cardRadius, metrics::cardRadius);
-        // The corner towards the answer is sharp.
-        painter.drawRect(QRectF(m_bubble.right() - metrics::cardRadius, m_bubble.bottom() - metrics::cardRadius,
-                                metrics::cardRadius, metrics::cardRadius));
+        // The corner towards the answer is nearly sharp.
+        const qreal corner = metrics::cardRadius + 2;
+        painter.drawRoundedRect(QRectF(m_bubble.right() - corner, m_bubble.bottom() - corner, corner, corner), 2, 2);
         painter.setPen(colors().text);
         m_layout.draw(&painter, m_bubble.topLeft() + QPointF(hPad, vPad), highlightFormats(paint), paint.clip);
     }

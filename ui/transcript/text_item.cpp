@@ -151,6 +151,8 @@ protected:
             formats += range;
         }
         for (std::size_t i = 0; i < m_marks.size(); ++i) {
+            if (m_markTones[i] == Tone::Normal) // padding takes the style it stands in
+                continue;
             QTextLayout::FormatRange range;
             range.start = m_marks[i].start;
             range.length = m_marks[i].length;
@@ -200,6 +202,10 @@ private:
         std::size_t next = 0;
         for (std::size_t i = 0; i < m_spans.size(); ++i) {
             m_spans[i].start += shift;
+            if (m_spans[i].style & markdown::CodeSpan) { // room inside the box, on both sides
+                padSpan(m_spans[i]);
+                shift += 2;
+            }
             if ((m_spans[i].style & markdown::Link) && !m_spans[i].target.isEmpty()) {
                 m_actions.push_back({ItemAction::Kind::OpenLink, m_spans[i].target, {}, m_spans[i].target, {}});
                 m_actionRanges.push_back({m_spans[i].start, m_spans[i].length});
@@ -221,6 +227,17 @@ private:
                     ++next;
             }
         }
+    }
+
+    void padSpan(markdown::Span& span)
+    {
+        static const QString thin(QChar(0x202F)); // a thin space that does not break
+        m_text.insert(span.start + span.length, thin);
+        m_text.insert(span.start, thin);
+        m_marks.push_back({span.start, 1});
+        m_marks.push_back({span.start + span.length + 1, 1});
+        m_markTones.insert(m_markTones.end(), 2, Tone::Normal);
+        span.length += 2;
     }
 
     QString markFor(const agents::Citation& citation) const
@@ -270,7 +287,7 @@ private:
             if (from >= to)
                 continue;
             const qreal x1 = line.cursorToX(from), x2 = line.cursorToX(to);
-            const QRectF box(origin.x() + x1 - 2.5, origin.y() + line.y() + 0.5, x2 - x1 + 5, line.height() - 1);
+            const QRectF box(origin.x() + x1 - 0.5, origin.y() + line.y() + 0.5, x2 - x1 + 1, line.height() - 1);
             painter.drawRoundedRect(box, 4, 4);
         }
     }

@@ -1,0 +1,554 @@
+#include "tests/ui/scripted_scene.h"
+#include "tests/ui/scripted_workbench.h"
+#include "ui/command_palette.h"
+#include "ui/compare_view.h"
+#include "ui/header_bar.h"
+#include "ui/main_window.h"
+#include "ui/notice_bar.h"
+#include "ui/pane/composer.h"
+#include "ui/pane/pane.h"
+#include "ui/setting_keys.h"
+#include "ui/sidebar/sidebar.h"
+#include "ui/single_instance.h"
+#include "ui/theme.h"
+#include "ui/transcript/transcript_view.h"
+
+#include <QAccessible>
+#include <QAction>
+#include <QClipboard>
+#include <QInputMethodEvent>
+#include <QLineEdit>
+#include <QListView>
+#include <QScrollBar>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QtTest>
+
+using namespace octavo;
+using namespace octavo::ui;
+using namespace octavo::agents;
+
+class TestMainWindow : public QObject
+{
+    Q_OBJECT
+
+private:
+    std::unique_ptr<Workbench> m_workbench;
+    std::unique_ptr<MainWindow> m_window;
+
+    Pane* pane(int place) const { return m_window->grid()->panes()[place]; }
+    Agent* agent(int index) const { return m_workbench->agent(index); }
+    void key(const QString& sequence)
+    {
+        const QKeyCombination k = QKeySequence(sequence)[0];
+        QWidget* to = QApplication::focusWidget() ? QApplication::focusWidget() : m_window.get();
+        QTest::keyClick(to, k.key(), k.keyboardModifiers());
+    }
+    void type(const QString& text) { QTest::keyClicks(QApplication::focusWidget(), text); }
+    void openWindow()
+    {
+        m_window = std::make_unique<MainWindow>(m_workbench.get());
+        m_window->resize(1600, 900);
+        m_window->show();
+        QApplication::setActiveWindow(m_window.get());
+        QVERIFY(QTest::qWaitForWindowActive(m_window.get()));
+    }
+
+private slots:
+    void initTestCase()
+    {
+        QLocale::setDefault(QLocale::English);
+        Theme::instance()->apply(SchemeChoice::Dark);
+    }
+
+    void init()
+    {
+        m_workbench = test::makeWorkbench();
+        test::playScene(m_workbench.get());
+        openWindow();
+        m_window->grid()->setCurrent(pane(7));
+        pane(7)->focusComposer();
+    }
+
+    void cleanup()
+    {
+        m_window.reset();
+        m_workbench.reset();
+    }
+
+    void enterSendsAndShiftEnterBreaksTheLine()
+    {
+        type(QStringLiteral("first"));
+        key(QStringLiteral("Shift+Return"));
+        type(QStringLiteral("second"));
+        QVERIFY(test::script(agent(7)).asked.isEmpty());
+        const int tall = pane(7)->composer()->height();
+        key(QStringLiteral("Return"));
+        QCOMPARE(test::script(agent(7)).asked, QStringList{QStringLiteral("first\nsecond")});
+        QVERIFY(pane(7)->composer()->text().isEmpty());
+        QVERIFY(pane(7)->composer()->height() < tall);
+    }
+
+    void composingInputIsNotSent()
+    {
+        ComposerEdit* edit = pane(7)->composer()->edit();
+        QInputMethodEvent compose(QStringLiteral("にほ"), {});
+        QCoreApplication::sendEvent(edit, &compose);
+        QTest::keyClick(edit, Qt::Key_Return);
+        QVERIFY(test::script(agent(7)).asked.isEmpty());
+        QInputMethodEvent commit;
+        commit.setCommitString(QStringLiteral("日本"));
+        QCoreApplication::sendEvent(edit, &commit);
+        QTest::keyClick(edit, Qt::Key_Return);
+        QCOMPARE(test::script(agent(7)).asked, QStringList{QStringLiteral("日本")});
+    }
+
+    void upWalksThroughWhatWasAsked()
+    {
+        for (const char* question : {"one", "two"}) {
+            type(QString::fromLatin1(question));
+            key(QStringLiteral("Return"));
+            agent(7)->stop();
+        }
+        type(QStringLiteral("draft"));
+        key(QStringLiteral("Up"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("two"));
+        key(QStringLiteral("Up"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("one"));
+        key(QStringLiteral("Down"));
+        key(QStringLiteral("Down"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("draft"));
+    }
+
+    void aRefusedQuestionStaysInTheComposer()
+    {
+        test::script(agent(7)).failNextAsk = true;
+        type(QStringLiteral("too long"));
+        key(QStringLiteral("Return"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("too long"));
+        bool said = false;
+        for (const QLabel* label : pane(7)->findChildren<QLabel*>())
+            said = said || (label->isVisible() && label->text().contains(QStringLiteral("249,900 of 250,000")));
+        QVERIFY(said);
+    }
+
+    void askAllAsksEveryPaneThatIsFree()
+    {
+        key(QStringLiteral("Ctrl+Shift+A"));
+        QCOMPARE(QApplication::focusWidget(), m_window->header()->askField());
+        type(QStringLiteral("what is this?"));
+        key(QStringLiteral("Return"));
+        int asked = 0;
+        for (int i = 0; i < numAgents; ++i)
+            asked += test::script(agent(i)).asked.size();
+        QCOMPARE(asked, 3); // done, failed and idle
+        QVERIFY(m_window->header()->askField()->text().isEmpty());
+    }
+
+    void escapeStopsTheCurrentPaneOnly()
+    {
+        m_window->grid()->setCurrent(pane(0));
+        pane(0)->focusComposer();
+        key(QStringLiteral("Esc"));
+        QCOMPARE(test::script(agent(0)).stops, 1);
+        QCOMPARE(test::script(agent(1)).stops, 0);
+    }
+
+    void keysReachEveryPane()
+    {
+        for (int i = 0; i < numAgents; ++i) {
+            key(QStringLiteral("Ctrl+%1").arg(i + 1));
+            QCOMPARE(m_window->currentPane(), pane(i));
+            QCOMPARE(QApplication::focusWidget(), pane(i)->composer()->edit());
+        }
+        key(QStringLiteral("F6"));
+        QCOMPARE(m_window->currentPane(), pane(0));
+        key(QStringLiteral("Shift+F6"));
+        QCOMPARE(m_window->currentPane(), pane(7));
+    }
+
+    void oneKeyZoomsAPaneAndBack()
+    {
+        key(QStringLiteral("F11"));
+        QVERIFY(pane(7)->isVisible());
+        for (int i = 0; i < 7; ++i)
+            QVERIFY(!pane(i)->isVisible());
+        key(QStringLiteral("Ctrl+3"));
+        QVERIFY(pane(2)->isVisible() && !pane(7)->isVisible());
+        key(QStringLiteral("F11"));
+        for (int i = 0; i < numAgents; ++i)
+            QVERIFY(pane(i)->isVisible());
+    }
+
+    void everyGridShowsTheCurrentPane()
+    {
+        for (const GridShape shape :
+             {GridShape::One, GridShape::Two, GridShape::Four, GridShape::EightWide, GridShape::EightTall}) {
+            m_window->grid()->setShape(shape);
+            int visible = 0;
+            for (Pane* each : m_window->grid()->panes())
+                visible += each->isVisible();
+            QCOMPARE(visible, gridShapePanes(shape));
+            QVERIFY(m_window->currentPane()->isVisible());
+            QCOMPARE(gridShapeFromName(gridShapeName(shape)), shape);
+        }
+    }
+
+    void theMainVerbsHaveKeys()
+    {
+        m_window->grid()->setCurrent(pane(3));
+        pane(3)->focusComposer();
+        key(QStringLiteral("Ctrl+Shift+C"));
+        QVERIFY(QGuiApplication::clipboard()->text().contains(QStringLiteral("**TryDuration**")));
+        key(QStringLiteral("Ctrl+R"));
+        QCOMPARE(test::script(agent(3)).regenerations, 1);
+        type(QStringLiteral("my draft"));
+        key(QStringLiteral("Ctrl+Shift+E"));
+        QCOMPARE(pane(3)->composer()->text(), QStringLiteral("Explain reverse proxy retries."));
+        type(QStringLiteral(" Briefly."));
+        key(QStringLiteral("Return"));
+        QCOMPARE(test::script(agent(3)).edits.value(0), QStringLiteral("Explain reverse proxy retries. Briefly."));
+    }
+
+    void leavingAnEditBringsTheDraftBack()
+    {
+        m_window->grid()->setCurrent(pane(3));
+        pane(3)->focusComposer();
+        type(QStringLiteral("my draft"));
+        key(QStringLiteral("Ctrl+Shift+E"));
+        key(QStringLiteral("Esc"));
+        QCOMPARE(pane(3)->composer()->text(), QStringLiteral("my draft"));
+        QCOMPARE(test::script(agent(3)).stops, 0);
+    }
+
+    void findOpensAndClosesByKey()
+    {
+        m_window->grid()->setCurrent(pane(3));
+        pane(3)->focusComposer();
+        key(QStringLiteral("Ctrl+F"));
+        type(QStringLiteral("tries"));
+        QVERIFY(pane(3)->transcript()->foundCount() >= 2);
+        key(QStringLiteral("Esc"));
+        QCOMPARE(pane(3)->transcript()->foundCount(), 0);
+        QCOMPARE(QApplication::focusWidget(), pane(3)->transcript());
+    }
+
+    void aPaneIsRenamedInPlace()
+    {
+        key(QStringLiteral("F2"));
+        type(QStringLiteral("Notes"));
+        key(QStringLiteral("Return"));
+        QCOMPARE(agent(7)->name(), QStringLiteral("Notes"));
+        key(QStringLiteral("Ctrl+8"));
+        key(QStringLiteral("F2"));
+        type(QStringLiteral("Other"));
+        key(QStringLiteral("Esc"));
+        QCOMPARE(agent(7)->name(), QStringLiteral("Notes"));
+    }
+
+    void draftsOrderGridAndGeometryComeBack()
+    {
+        type(QStringLiteral("half a question"));
+        key(QStringLiteral("Alt+Shift+Left"));
+        m_window->grid()->setShape(GridShape::Four);
+        m_window->close();
+        openWindow();
+        QCOMPARE(m_window->grid()->order(), QStringLiteral("01234576"));
+        QCOMPARE(m_window->grid()->shape(), GridShape::Four);
+        QCOMPARE(m_window->currentPane()->agent()->index(), 7);
+        QCOMPARE(m_window->currentPane()->composer()->text(), QStringLiteral("half a question"));
+    }
+
+    void spoiltSettingsAreIgnored()
+    {
+        m_workbench->setSetting(setting_keys::paneOrder, QStringLiteral("0011xyz"));
+        m_workbench->setSetting(setting_keys::gridShape, QStringLiteral("17"));
+        m_workbench->setSetting(setting_keys::geometry, QStringLiteral("@@@"));
+        m_workbench->setSetting(setting_keys::textScale, QStringLiteral("NaN"));
+        openWindow();
+        QCOMPARE(m_window->grid()->order(), QStringLiteral("01234567"));
+        QCOMPARE(m_window->grid()->shape(), GridShape::EightWide);
+        QCOMPARE(Theme::instance()->textScale(), 1.0);
+    }
+
+    void aDeletedConversationComesBackWithUndo()
+    {
+        QListView* history = m_window->sidebar()->historyView();
+        QCOMPARE(history->model()->rowCount(), 6);
+        history->setCurrentIndex(history->model()->index(2, 0));
+        history->setFocus();
+        QTest::keyClick(history, Qt::Key_Delete);
+        QCOMPARE(history->model()->rowCount(), 5);
+        QVERIFY(m_window->notices()->isVisible());
+        m_window->notices()->button()->click();
+        QCOMPARE(history->model()->rowCount(), 6);
+    }
+
+    void theHistoryIsSearchedWhileTyping()
+    {
+        key(QStringLiteral("Ctrl+Shift+F"));
+        type(QStringLiteral("compaction"));
+        QListView* history = m_window->sidebar()->historyView();
+        QTRY_COMPARE(history->model()->rowCount(), 1);
+        QTest::keyClick(QApplication::focusWidget(), Qt::Key_Down);
+        QTest::keyClick(history, Qt::Key_Return);
+    }
+
+    void listModelsKeepTheirRules()
+    {
+        QAbstractItemModelTester contexts(m_window->sidebar()->contextView()->model(),
+                                          QAbstractItemModelTester::FailureReportingMode::QtTest);
+        QAbstractItemModelTester history(m_window->sidebar()->historyView()->model(),
+                                         QAbstractItemModelTester::FailureReportingMode::QtTest);
+        ContextInfo info = m_workbench->contexts()[1];
+        info.state = ContextState::Read;
+        emit m_workbench->contextChanged(info);
+        m_workbench->removeContext(info.id);
+        QCOMPARE(m_window->sidebar()->contextView()->model()->rowCount(), 6);
+        m_workbench->renameConversation(ConversationId{3}, QStringLiteral("renamed"));
+        m_workbench->deleteConversation(ConversationId{2});
+        QCOMPARE(m_window->sidebar()->historyView()->model()->rowCount(), 5);
+    }
+
+    void aContextIsGivenToThePaneOrToAll()
+    {
+        QListView* contexts = m_window->sidebar()->contextView();
+        const QModelIndex fmt = contexts->model()->index(3, 0);
+        QTest::mouseClick(contexts->viewport(), Qt::LeftButton, {}, contexts->visualRect(fmt).center());
+        QCOMPARE(agent(7)->context().name, QStringLiteral("fmt"));
+        emit m_window->sidebar()->contextForAllRequested(ContextId{1});
+        QCOMPARE(agent(7)->context().name, QStringLiteral("vllm"));
+        QCOMPARE(agent(4)->context().name, QStringLiteral("fmt")); // writing: left alone
+    }
+
+    void compareAlignsAnswersToOneQuestion()
+    {
+        for (int i = 0; i < 3; ++i) {
+            test::addMessage(agent(i), MessageRole::User, QStringLiteral("same?"));
+            test::addMessage(agent(i), MessageRole::Assistant, QStringLiteral("answer %1").arg(i));
+        }
+        QList<Agent*> all;
+        for (int i = 0; i < numAgents; ++i)
+            all += agent(i);
+        QCOMPARE(comparableQuestions(all).front(), QStringLiteral("same?"));
+        key(QStringLiteral("Ctrl+Shift+M"));
+        auto* compare = m_window->findChild<CompareView*>();
+        QVERIFY(compare && compare->isVisible());
+        QCOMPARE(compare->columnCount(), 3);
+        key(QStringLiteral("Esc"));
+        QVERIFY(m_window->grid()->isVisible());
+    }
+
+    void exportsMarkdownAndJson()
+    {
+        QTemporaryDir folder;
+        m_window->grid()->setCurrent(pane(3));
+        for (const QString& name : {QStringLiteral("a.md"), QStringLiteral("a.json")}) {
+            m_window->exportTo(folder.filePath(name));
+            QTRY_VERIFY(QFile::exists(folder.filePath(name)));
+            QFile file(folder.filePath(name));
+            QVERIFY(file.open(QIODevice::ReadOnly));
+            const QByteArray content = file.readAll();
+            QVERIFY(content.contains("TryDuration"));
+            QVERIFY(content.contains("reverseproxy.go"));
+        }
+        m_window->exportTo(QStringLiteral("/nowhere/at/all.md"));
+        QTRY_VERIFY(m_window->notices()->text().contains(QStringLiteral("/nowhere")));
+    }
+
+    void thePaletteFindsCommandsByAFewLetters()
+    {
+        QVERIFY(commandScore(QStringLiteral("zp"), QStringLiteral("Zoom the pane, and back")) > 0);
+        QVERIFY(commandScore(QStringLiteral("xq"), QStringLiteral("Zoom the pane, and back")) < 0);
+        key(QStringLiteral("Ctrl+Shift+P"));
+        auto* palette = m_window->findChild<CommandPalette*>();
+        QVERIFY(palette);
+        QTest::keyClicks(palette->field(), QStringLiteral("zoom"));
+        QTest::keyClick(palette->field(), Qt::Key_Return);
+        QVERIFY(m_window->grid()->isZoomed());
+    }
+
+    void everyCommandHasAKeyOfItsOwn()
+    {
+        QStringList seen;
+        for (const QAction* action : m_window->commands()) {
+            const QString keys = action->shortcut().toString();
+            if (keys.isEmpty())
+                continue;
+            QVERIFY2(!seen.contains(keys), qPrintable(keys));
+            seen += keys;
+        }
+        QVERIFY(seen.size() > 25);
+    }
+
+    void statesDifferInWords()
+    {
+        const auto words = [&](int place) {
+            QStringList all;
+            for (const QLabel* label : pane(place)->findChildren<QLabel*>()) {
+                if (label->isVisible())
+                    all += label->text();
+            }
+            return all.join(u'|');
+        };
+        QVERIFY(words(0).contains(QStringLiteral("writing")));
+        QVERIFY(words(2).contains(QStringLiteral("55,020 of 131,004 tokens")));
+        QVERIFY(words(2).contains(QStringLiteral("0:19 left")));
+        QVERIFY(words(6).contains(QStringLiteral("Needed 5.1 GiB")));
+        QVERIFY(words(7).contains(QStringLiteral("22,140 tokens loaded")));
+        QVERIFY(words(7).contains(QStringLiteral("\u2013 tok/s"))); // not known is a dash
+        QVERIFY(!words(7).contains(QStringLiteral("0.0 tok/s")));
+        AgentStatus queued = agent(7)->status();
+        queued.activity = Activity::Queued;
+        test::setStatus(agent(7), queued);
+        QVERIFY(words(7).contains(QStringLiteral("queued")));
+        AgentStatus full = agent(3)->status();
+        full.contextTokens = 249500;
+        test::setStatus(agent(3), full);
+        QVERIFY(words(3).contains(QStringLiteral("500 tokens are left")));
+    }
+
+    void lostSavesAreSaidOnAllPanes()
+    {
+        test::reportSaveProblem(m_workbench.get(), QStringLiteral("the disk is full"));
+        int said = 0;
+        for (const QLabel* label : m_window->grid()->findChildren<QLabel*>())
+            said += label->isVisible() && label->text().contains(QStringLiteral("the disk is full"));
+        QCOMPARE(said, numAgents);
+        test::reportSaveProblem(m_workbench.get(), {});
+        for (const QLabel* label : m_window->grid()->findChildren<QLabel*>())
+            QVERIFY(!(label->isVisible() && label->text().contains(QStringLiteral("disk"))));
+    }
+
+    void everythingInteractiveHasANameAndARole()
+    {
+        int interactive = 0;
+        QStringList unnamed;
+        const std::function<void(QAccessibleInterface*)> walk = [&](QAccessibleInterface* at) {
+            if (!at || !at->isValid() || at->state().invisible)
+                return;
+            switch (at->role()) {
+            case QAccessible::Button:
+            case QAccessible::ButtonMenu:
+            case QAccessible::CheckBox:
+            case QAccessible::ComboBox:
+            case QAccessible::EditableText:
+            case QAccessible::List:
+            case QAccessible::ListItem:
+            case QAccessible::Document:
+            case QAccessible::MenuItem:
+            case QAccessible::Slider:
+            case QAccessible::ScrollBar:
+                ++interactive;
+                if (at->text(QAccessible::Name).isEmpty() && at->role() != QAccessible::ScrollBar) {
+                    const QObject* object = at->object();
+                    unnamed +=
+                        QStringLiteral("%1 %2 in %3")
+                            .arg(QLatin1String(object ? object->metaObject()->className() : "?"),
+                                 object ? object->objectName() : QString(),
+                                 QLatin1String(object && object->parent() ? object->parent()->metaObject()->className()
+                                                                          : "?"));
+                }
+                break;
+            default:
+                break;
+            }
+            for (int i = 0; i < at->childCount(); ++i)
+                walk(at->child(i));
+        };
+        walk(QAccessible::queryAccessibleInterface(m_window.get()));
+        QVERIFY2(unnamed.isEmpty(), qPrintable(unnamed.join(u'\n')));
+        QVERIFY(interactive > 60);
+    }
+
+    void tabVisitsEveryControlOfAPane()
+    {
+        m_window->grid()->setShape(GridShape::One);
+        m_window->header()->askField()->setFocus();
+        QSet<QWidget*> visited;
+        for (int i = 0; i < 200; ++i) {
+            visited += QApplication::focusWidget();
+            QTest::keyClick(QApplication::focusWidget(), Qt::Key_Tab);
+        }
+        QVERIFY(visited.contains(pane(7)->composer()->edit()));
+        for (QWidget* widget : m_window->findChildren<QWidget*>()) {
+            if (widget->isVisible() && widget->isEnabled() && (widget->focusPolicy() & Qt::TabFocus) &&
+                !widget->focusProxy())
+                QVERIFY2(visited.contains(widget), widget->metaObject()->className());
+        }
+    }
+
+    void streamingLeavesTheEventLoopFree()
+    {
+        // Counts turns of the loop while eight panes write; a text that blocked it would let none through.
+        for (int i = 0; i < numAgents; ++i) {
+            test::addMessage(agent(i), MessageRole::User, QStringLiteral("long?"));
+            test::addMessage(agent(i), MessageRole::Assistant, {}, MessageState::Pending);
+        }
+        const QString text = test::longAnswer(12000);
+        int turns = 0;
+        QTimer beat;
+        connect(&beat, &QTimer::timeout, this, [&] { ++turns; });
+        beat.start(1);
+        qint64 worst = 0;
+        QElapsedTimer gap;
+        gap.start();
+        for (int at = 0; at < text.size(); at += 2000) {
+            for (int i = 0; i < numAgents; ++i)
+                test::appendText(agent(i), text.mid(at, 2000));
+            QCoreApplication::processEvents();
+            worst = qMax(worst, gap.restart());
+        }
+        qInfo("longest turn %lld ms for 8 x 2000 characters", static_cast<long long>(worst));
+        QTRY_VERIFY(turns > 5);
+        for (int i = 0; i < numAgents; ++i)
+            QTRY_VERIFY(pane(i)->transcript()->plainText().contains(QStringLiteral("line1999")));
+    }
+
+    void aSecondStartRaisesTheFirst()
+    {
+        const QString key = QStringLiteral("test-%1").arg(QCoreApplication::applicationPid());
+        auto first = std::make_unique<SingleInstance>(key);
+        QVERIFY(first->isFirst());
+        QSignalSpy raised(first.get(), &SingleInstance::raiseRequested);
+        // The second runs in a thread here: it waits for an answer that this thread gives.
+        bool second = true, answered = false;
+        std::unique_ptr<QThread> other(QThread::create([&] {
+            SingleInstance instance(key);
+            second = instance.isFirst();
+            answered = instance.raiseFirst({QStringLiteral("/tmp/repo")});
+        }));
+        other->start();
+        QTRY_COMPARE(raised.size(), 1);
+        QTRY_VERIFY(other->isFinished());
+        QVERIFY(!second);
+        QVERIFY(answered);
+        QCOMPARE(raised[0][0].toStringList(), QStringList{QStringLiteral("/tmp/repo")});
+        first.reset();
+        QVERIFY(SingleInstance(key).isFirst());
+    }
+
+    void loadingAndItsFailureAreShown()
+    {
+        auto workbench = test::makeWorkbench();
+        test::reportLoad(workbench.get(), QStringLiteral("Reading weights"), 3, 10);
+        MainWindow window(workbench.get());
+        window.show();
+        test::reportLoad(workbench.get(), QStringLiteral("Reading weights"), 5'000'000, 10'000'000);
+        const auto says = [&](const QString& text) {
+            for (const QLabel* label : window.findChildren<QLabel*>()) {
+                if (label->isVisible() && label->text().contains(text))
+                    return true;
+            }
+            return false;
+        };
+        QVERIFY(says(QStringLiteral("Reading weights")));
+        test::failLoading(workbench.get(), Error{ErrorCode::FileUnreadable, "/models/x: no such folder"});
+        QVERIFY(says(QStringLiteral("/models/x: no such folder")));
+        test::becomeReady(workbench.get());
+        QVERIFY(says(QStringLiteral("Eight agents over your code")));
+    }
+};
+
+QTEST_MAIN(TestMainWindow)
+#include "tst_main_window.moc"

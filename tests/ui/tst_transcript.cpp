@@ -1,0 +1,293 @@
+#include "tests/ui/scripted_scene.h"
+#include "ui/theme.h"
+#include "ui/transcript/transcript_view.h"
+
+#include <QClipboard>
+#include <QRandomGenerator>
+#include <QScrollBar>
+#include <QSignalSpy>
+#include <QtTest>
+
+using namespace octavo;
+using namespace octavo::ui;
+using namespace octavo::agents;
+
+namespace
+{
+
+Message message(qint64 id, MessageRole role, const QString& text, MessageState state = MessageState::Complete)
+{
+    Message m;
+    m.id = MessageId{id};
+    m.role = role;
+    m.text = text;
+    m.state = state;
+    return m;
+}
+
+const QString code = QStringLiteral("int main()\n{\n\treturn 0;   \n}");
+
+void wheel(TranscriptView& view, int notches)
+{
+    const QPointF at(view.viewport()->rect().center());
+    QWheelEvent event(at, view.viewport()->mapToGlobal(at), QPoint(), QPoint(0, notches * 120), Qt::NoButton,
+                      Qt::NoModifier, Qt::NoScrollPhase, false);
+    QCoreApplication::sendEvent(view.viewport(), &event);
+}
+
+} // namespace
+
+class TestTranscript : public QObject
+{
+    Q_OBJECT
+
+private:
+    std::unique_ptr<TranscriptView> m_view;
+
+    QScrollBar* bar() const { return m_view->verticalScrollBar(); }
+
+    void stream(int paragraphs)
+    {
+        for (int i = 0; i < paragraphs; ++i) {
+            m_view->appendText(MessageId{2}, QStringLiteral("Paragraph %1 with some words in it.\n\n").arg(i));
+            m_view->flush();
+        }
+    }
+
+private slots:
+    void initTestCase() { Theme::instance()->apply(SchemeChoice::Dark); }
+
+    void init()
+    {
+        m_view = std::make_unique<TranscriptView>();
+        m_view->resize(400, 300);
+        m_view->show();
+        QVERIFY(QTest::qWaitForWindowExposed(m_view.get()));
+        m_view->setMessages({message(1, MessageRole::User, QStringLiteral("question"))});
+        m_view->addMessage(message(2, MessageRole::Assistant, {}, MessageState::Pending));
+    }
+
+    void cleanup() { m_view.reset(); }
+
+    void followsTheEndWhileTextArrives()
+    {
+        stream(60);
+        QVERIFY(m_view->followsEnd());
+        QVERIFY(bar()->maximum() > 500);
+        QCOMPARE(bar()->value(), bar()->maximum());
+    }
+
+    void anyMoveUpDetachesAtOnce_data()
+    {
+        QTest::addColumn<QString>("move");
+        for (const char* move : {"wheel", "page up", "up", "home", "drag", "select", "find"})
+            QTest::newRow(move) << QString::fromLatin1(move);
+    }
+
+    void anyMoveUpDetachesAtOnce()
+    {
+        QFETCH(QString, move);
+        stream(60);
+        m_view->setFocus();
+        if (move == u"wheel") {
+            wheel(*m_view, 1);
+        } else if (move == u"page up") {
+            QTest::keyClick(m_view.get(), Qt::Key_PageUp);
+        } else if (move == u"up") {
+            QTest::keyClick(m_view.get(), Qt::Key_Up);
+        } else if (move == u"home") {
+            QTest::keyClick(m_view.get(), Qt::Key_Home);
+        } else if (move == u"drag") {
+            bar()->setSliderDown(true);
+            bar()->setSliderPosition(bar()->maximum() - 100);
+            bar()->setSliderDown(false);
+        } else if (move == u"select") {
+            QTest::mousePress(m_view->viewport(), Qt::LeftButton, {}, QPoint(40, 40));
+            QTest::mouseMove(m_view->viewport(), QPoint(120, 90));
+            QMouseEvent event(QEvent::MouseMove, QPointF(120, 90), m_view->viewport()->mapToGlobal(QPointF(120, 90)),
+                              Qt::NoButton, Qt::LeftButton, {});
+            QCoreApplication::sendEvent(m_view->viewport(), &event);
+        } else {
+            QVERIFY(m_view->find(QStringLiteral("Paragraph 3 ")) == 1);
+        }
+        QVERIFY(!m_view->followsEnd());
+        const int value = bar()->value();
+        stream(20);
+        QCOMPARE(bar()->value(), value);
+    }
+
+    void attachesAgainAtTheEndOrByButton()
+    {
+        stream(60);
+        wheel(*m_view, 3);
+        QVERIFY(!m_view->followsEnd());
+        wheel(*m_view, -30);
+        QVERIFY(m_view->followsEnd());
+        wheel(*m_view, 3);
+        m_view->jumpToEnd();
+        stream(10);
+        QVERIFY(m_view->followsEnd());
+        QCOMPARE(bar()->value(), bar()->maximum());
+    }
+
+    void staysOnTheSameLineWhenThePaneIsResized()
+    {
+        stream(80);
+        bar()->setValue(bar()->maximum() / 2);
+        QVERIFY(!m_view->followsEnd());
+        const auto topLine = [&] { return m_view->grab(QRect(12, 0, 200, 24)).toImage(); };
+        bar()->setValue(bar()->value() / 20 * 20 + 3);
+        const QImage before = topLine();
+        m_view->resize(500, 300);
+        m_view->resize(400, 300);
+        QCOMPARE(topLine(), before);
+    }
+
+    void copyOfACodeBlockGivesItsExactSource()
+    {
+        m_view->appendText(MessageId{2}, QStringLiteral("See:\n\n```cpp\n") + code + QStringLiteral("\n```\n"));
+        m_view->updateMessage(
+            message(2, MessageRole::Assistant, QStringLiteral("See:\n\n```cpp\n") + code + QStringLiteral("\n```\n")));
+        m_view->setFocus();
+        QTest::keyClick(m_view.get(), Qt::Key_Tab); // the block's Copy is the first thing to reach
+        QTest::keyClick(m_view.get(), Qt::Key_Return);
+        QCOMPARE(QGuiApplication::clipboard()->text(), code);
+    }
+
+    void selectionReachesOverBlocksAndCopiesWithoutOurMarks()
+    {
+        const QString text = QStringLiteral("First `a.cpp` here.\n\n- one\n- two\n\n```\nx = 1\n```\n");
+        m_view->appendText(MessageId{2}, text);
+        m_view->flush();
+        Message done = message(2, MessageRole::Assistant, text);
+        Citation citation;
+        citation.kind = CitationKind::Path;
+        citation.state = CitationState::Verified;
+        citation.displayPath = QStringLiteral("a.cpp");
+        citation.textStart = int(text.indexOf(u'a'));
+        citation.textLength = 5;
+        done.citations = {citation};
+        m_view->updateMessage(done);
+        QVERIFY(m_view->plainText().contains(u'\u2713'));
+        m_view->selectAll();
+        QCOMPARE(m_view->selectedText(), QStringLiteral("question\n\nFirst a.cpp here.\n\n- one\n- two\n\nx = 1"));
+    }
+
+    void aVerifiedQuoteOpensItsPlace()
+    {
+        const QString text = QStringLiteral("```cpp\n") + code + QStringLiteral("\n```\n");
+        Message done = message(2, MessageRole::Assistant, text);
+        Citation citation;
+        citation.kind = CitationKind::Quote;
+        citation.state = CitationState::Verified;
+        citation.path = "src/main.cpp";
+        citation.displayPath = QStringLiteral("src/main.cpp");
+        citation.line = 7;
+        citation.textStart = 0;
+        citation.textLength = int(text.size());
+        done.citations = {citation};
+        m_view->appendText(MessageId{2}, text);
+        m_view->updateMessage(done);
+        QSignalSpy spy(m_view.get(), &TranscriptView::citationActivated);
+        m_view->setFocus();
+        QTest::keyClick(m_view.get(), Qt::Key_Tab);
+        QTest::keyClick(m_view.get(), Qt::Key_Tab);
+        QTest::keyClick(m_view.get(), Qt::Key_Return);
+        QCOMPARE(spy.size(), 1);
+        QCOMPARE(spy[0][0].value<Citation>().line, 7);
+        QVERIFY(m_view->selectedText().isEmpty());
+    }
+
+    void contentIsNeverMarkup()
+    {
+        const QString evil = QStringLiteral("<b>bold</b> <img src=file:///etc/passwd> &amp; \x1b[31m\n");
+        m_view->appendText(MessageId{2}, evil);
+        m_view->flush();
+        QVERIFY(m_view->plainText().contains(QStringLiteral("<b>bold</b> <img src=file:///etc/passwd> &amp;")));
+        QVERIFY(!m_view->plainText().contains(QChar(0x1b)));
+    }
+
+    void findCountsStepsAndWraps()
+    {
+        stream(30);
+        QCOMPARE(m_view->find(QStringLiteral("PARAGRAPH")), 30);
+        const int first = m_view->currentFound();
+        m_view->findStep(1);
+        QCOMPARE(m_view->currentFound(), (first + 1) % 30);
+        for (int i = 0; i < 29; ++i)
+            m_view->findStep(1);
+        QCOMPARE(m_view->currentFound(), first);
+        stream(2); // what arrives is searched, too
+        QCOMPARE(m_view->foundCount(), 32);
+        QCOMPARE(m_view->find({}), 0);
+    }
+
+    void streamedAndReopenedLookTheSame()
+    {
+        const QString text = test::longAnswer(2500);
+        QRandomGenerator random(3);
+        for (int at = 0; at < text.size();) {
+            const int n = random.bounded(1, 400);
+            m_view->appendText(MessageId{2}, text.mid(at, n));
+            m_view->flush();
+            at += n;
+        }
+        m_view->updateMessage(message(2, MessageRole::Assistant, text));
+        TranscriptView reopened;
+        reopened.resize(m_view->size());
+        reopened.show();
+        reopened.setMessages(
+            {message(1, MessageRole::User, QStringLiteral("question")), message(2, MessageRole::Assistant, text)});
+        QCOMPARE(reopened.plainText(), m_view->plainText());
+        reopened.verticalScrollBar()->setValue(0);
+        bar()->setValue(0);
+        QCOMPARE(reopened.verticalScrollBar()->maximum() > 0, bar()->maximum() > 0);
+    }
+
+    void aLongSessionOpensWithoutLayingOutWhatIsNotSeen()
+    {
+        QList<Message> messages;
+        for (int i = 0; i < 1000; ++i) {
+            messages += message(10 + 2 * i, MessageRole::User, QStringLiteral("question %1").arg(i));
+            messages += message(11 + 2 * i, MessageRole::Assistant,
+                                QStringLiteral("Answer %1 is `short`.\n\n- a\n- b\n\n```py\nx = %1\n```\n").arg(i));
+        }
+        m_view->setMessages(messages);
+        QCOMPARE(bar()->value(), bar()->maximum());
+        // Scrolling up meets real heights for guessed ones: the place must hold on to its line at each step.
+        for (int i = 0; i < 30; ++i)
+            wheel(*m_view, 1);
+        QVERIFY(bar()->value() < bar()->maximum());
+        QCOMPARE(m_view->find(QStringLiteral("question 0")), 1);
+        QVERIFY(m_view->plainText().startsWith(QStringLiteral("question 0")));
+    }
+
+    void theTrailerStandsBelowTheLastText()
+    {
+        auto* card = new QWidget;
+        card->setMinimumSize(50, 60);
+        m_view->setTrailer(card);
+        stream(3);
+        QVERIFY(card->isVisible());
+        QVERIFY(card->y() > 60);
+        m_view->setTrailer(nullptr);
+        QVERIFY(!card->isVisible());
+        delete card;
+    }
+
+    void everyThemeAndScaleLaysOutAgain()
+    {
+        stream(30);
+        const int small = bar()->maximum();
+        Theme::instance()->apply(SchemeChoice::Light, 2.0);
+        const int large = bar()->maximum();
+        QVERIFY(large > small);
+        QVERIFY(m_view->followsEnd());
+        Theme::instance()->apply(SchemeChoice::Dark, 1.0);
+        QVERIFY(bar()->maximum() < large);
+        QCOMPARE(bar()->value(), bar()->maximum());
+    }
+};
+
+QTEST_MAIN(TestTranscript)
+#include "tst_transcript.moc"
