@@ -13,7 +13,8 @@ constexpr int filterKeys = 4096; // of one block
 constexpr int pickThreads = 1024;
 constexpr int maxWords = selectMaxKeys / 32;
 constexpr int wordsPerThread = maxWords / pickThreads;
-constexpr int tieBins = 1024; // of ten bits of the key's low twenty
+constexpr int nearbyCandidates = 4096; // kept in shared memory
+constexpr int tieBins = 1024;          // of ten bits of the key's low twenty
 
 /// Sum of the values of lower threads; `total` is everyone's. Scratch: 33 ints; ends with a barrier.
 __device__ __forceinline__ int exclusiveScan(int value, int* scratch, int& total)
@@ -106,24 +107,34 @@ __global__ void __launch_bounds__(filterThreads) filterKernel(const SelectQuery*
     if (first >= query.end || first + filterKeys <= query.begin || k <= 0)
         return;
     const int bin = findBin<selectBins, filterThreads>(query.histogram, k, scratch, &found).x;
-    for (int base = first; base < first + filterKeys; base += filterThreads) {
-        const int i = base + threadIdx.x;
+    constexpr int each = filterKeys / filterThreads;
+    uint32_t keys[each];
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+        const int i = first + j * filterThreads + int(threadIdx.x);
+        keys[j] = i >= query.begin && i < query.end ? query.keys[i] : 0;
+    }
+#pragma unroll
+    for (int j = 0; j < each; ++j) {
+        const int i = first + j * filterThreads + int(threadIdx.x);
         const bool inside = i >= query.begin && i < query.end;
-        const int keyBin = inside ? static_cast<int>(query.keys[i] >> 20) : -1;
+        const int keyBin = inside ? static_cast<int>(keys[j] >> 20) : -1;
         const unsigned above = __ballot_sync(fullMask, keyBin > bin);
         if (threadIdx.x % 32 == 0 && above)
             query.taken[i / 32] = static_cast<int>(above);
         if (keyBin == bin) {
             const int at = atomicAdd(query.counters, 1);
             if (at < selectMaxCandidates)
-                query.candidates[at] = static_cast<uint32_t>(i);
+                query.candidates[at] = uint2{keys[j], static_cast<uint32_t>(i)};
         }
     }
 }
 
 __global__ void __launch_bounds__(pickThreads) pickKernel(const SelectQuery* queries)
 {
-    extern __shared__ uint32_t ties[]; // (maxWords): candidates whose key is the k-th itself
+    extern __shared__ uint32_t
+        ties[]; // (maxWords): candidates whose key is the k-th itself, then the nearest candidates
+    uint2* nearby = reinterpret_cast<uint2*>(ties + maxWords);
     __shared__ uint32_t bins[tieBins];
     __shared__ int scratch[33];
     __shared__ int2 found;
@@ -143,14 +154,21 @@ __global__ void __launch_bounds__(pickThreads) pickKernel(const SelectQuery* que
         ties[i] = 0;
     const int2 coarse = findBin<selectBins, pickThreads>(query.histogram, k, scratch, &found);
     const int candidates = query.counters[0];
-    const bool listed = candidates <= selectMaxCandidates;
+    for (int i = threadIdx.x; i < min(candidates, nearbyCandidates); i += pickThreads)
+        nearby[i] = query.candidates[i];
+    __syncthreads();
     const auto forEachCandidate = [&](auto&& use) {
-        const int all = listed ? candidates : count;
-        for (int i = threadIdx.x; i < all; i += pickThreads) {
-            const int index = listed ? static_cast<int>(query.candidates[i]) : query.begin + i;
-            const uint32_t key = query.keys[index];
-            if (static_cast<int>(key >> 20) == coarse.x)
-                use(index, key & 0xfffffu);
+        if (candidates <= selectMaxCandidates) {
+            for (int i = threadIdx.x; i < candidates; i += pickThreads) {
+                const uint2 candidate = i < nearbyCandidates ? nearby[i] : query.candidates[i];
+                use(static_cast<int>(candidate.y), candidate.x & 0xfffffu);
+            }
+        } else {
+            for (int i = query.begin + int(threadIdx.x); i < query.end; i += pickThreads) {
+                const uint32_t key = query.keys[i];
+                if (static_cast<int>(key >> 20) == coarse.x)
+                    use(i, key & 0xfffffu);
+            }
         }
     };
     const auto count10 = [&](auto&& binOf) {
@@ -231,7 +249,9 @@ cudaError_t launchSelect(const SelectQuery* queries, int numQueries, std::int64_
     if (histogram == SelectHistogram::Missing)
         OCTAVO_CUDA_TRY(launchDependent(histogramKernel, grid, filterThreads, 0, stream, queries));
     OCTAVO_CUDA_TRY(launchDependent(filterKernel, grid, filterThreads, 0, stream, queries));
-    OCTAVO_CUDA_TRY(launchDependent(pickKernel, numQueries, pickThreads, maxWords * 4, stream, queries));
+    constexpr int sharedBytes = maxWords * 4 + nearbyCandidates * 8;
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(pickKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
+    OCTAVO_CUDA_TRY(launchDependent(pickKernel, numQueries, pickThreads, sharedBytes, stream, queries));
     return cudaGetLastError();
 }
 

@@ -4,6 +4,7 @@
 /// in ascending order of index.
 
 #include <cuda_runtime_api.h>
+#include <vector_types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -20,12 +21,12 @@ struct SelectQuery {
     const std::uint32_t* keys; ///< indexed by [begin, end)
     std::int32_t begin, end;
     std::int32_t k;
-    std::uint32_t* histogram;  ///< (4096): counts of key >> 20 when counted before, else zero. Zero again afterwards
-    std::int32_t* taken;       ///< (selectMaxKeys / 32 words): work space, zero at the start and again afterwards
-    std::uint32_t* candidates; ///< (selectMaxCandidates), work space: indices
-    std::int32_t* counters;    ///< (2), zero at the start and again afterwards
-    std::int32_t* picks;       ///< (k): out
-    std::int32_t* numPicks;    ///< out: min(k, end - begin)
+    std::uint32_t* histogram; ///< (4096): counts of key >> 20 when counted before, else zero. Zero again afterwards
+    std::int32_t* taken;      ///< (selectMaxKeys / 32 words): work space, zero at the start and again afterwards
+    uint2* candidates;        ///< (selectMaxCandidates), work space: keys and indices
+    std::int32_t* counters;   ///< (2), zero at the start and again afterwards
+    std::int32_t* picks;      ///< (k): out
+    std::int32_t* numPicks;   ///< out: min(k, end - begin)
 };
 
 enum class SelectHistogram { Ready, Missing };

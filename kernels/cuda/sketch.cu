@@ -3,6 +3,8 @@
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/device_utils.cuh"
 
+#include <type_traits>
+
 namespace octavo::kernels::cuda
 {
 namespace
@@ -117,6 +119,8 @@ __global__ void __launch_bounds__(128) sketchProjectKernel(const __nv_bfloat16* 
 }
 
 /// Scores of one chunk of one KV head's tokens against its query heads, and the chunk's softmax numbers per head.
+/// GroupHeads: query heads per KV head where known, else 0.
+template <int GroupHeads>
 __global__ void __launch_bounds__(scanWarps * 32, 4)
     sketchScanKernel(const SketchQuery* queries, int heads, int kvHeads)
 {
@@ -131,7 +135,7 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int g = lane / 4, t = lane % 4;
     const int kvHead = blockIdx.y;
-    const int groupHeads = heads / kvHeads;
+    const int groupHeads = GroupHeads ? GroupHeads : heads / kvHeads;
     const int64_t tiles = query.sketch.capacityTiles;
     const uint8_t* codes = query.sketch.codes + int64_t(kvHead) * tiles * sketchTileBytes + lane * 16;
     const __half* scales = query.sketch.scales + int64_t(kvHead) * tiles * sketchTileTokens;
@@ -148,17 +152,23 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
     }
     float maximum[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     const int firstTile = chunkBegin / sketchTileTokens + warp * tilesPerWarp;
-    for (int batch = 0; batch < tilesPerWarp; batch += batchTiles) {
+    const uint8_t* codesAt = codes + int64_t(firstTile) * sketchTileBytes;
+    const __half* scalesAt = scales + firstTile * sketchTileTokens + g;
+    __half* scoresAt = scores + int64_t(firstTile * sketchTileTokens + g) * groupHeads + 2 * t;
+    // A chunk inside the range needs no look at each token.
+    const bool interior = chunkBegin >= begin && chunkBegin + sketchChunkTokens <= end;
+    const auto scoreBatch = [&](int batch, auto inside) {
+        constexpr bool unchecked = decltype(inside)::value;
         uint4 words[batchTiles];
         __half scale[batchTiles][2];
 #pragma unroll
         for (int i = 0; i < batchTiles; ++i) {
             const int tile = firstTile + batch + i;
-            const bool inside = tile * sketchTileTokens < end && tile * sketchTileTokens >= begin;
-            words[i] = inside ? __ldcs(reinterpret_cast<const uint4*>(codes + int64_t(tile) * sketchTileBytes))
-                              : uint4{0, 0, 0, 0};
-            scale[i][0] = inside ? scales[tile * sketchTileTokens + g] : __half{};
-            scale[i][1] = inside ? scales[tile * sketchTileTokens + g + 8] : __half{};
+            const bool present = unchecked || (tile * sketchTileTokens < end && tile * sketchTileTokens >= begin);
+            words[i] = present ? __ldcs(reinterpret_cast<const uint4*>(codesAt + (batch + i) * sketchTileBytes))
+                               : uint4{0, 0, 0, 0};
+            scale[i][0] = present ? scalesAt[(batch + i) * sketchTileTokens] : __half{};
+            scale[i][1] = present ? scalesAt[(batch + i) * sketchTileTokens + 8] : __half{};
         }
         float s[batchTiles][4];
         float batchMaximum[2] = {maximum[0], maximum[1]};
@@ -178,15 +188,14 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
 #pragma unroll
             for (int row = 0; row < 2; ++row) {
                 const float factor = __half2float(scale[i][row]);
-                const bool valid = token + row * 8 < end && token - g >= begin;
                 s[i][2 * row] *= factor;
                 s[i][2 * row + 1] *= factor;
-                if (valid) {
-                    // Even head counts store pairs; an odd one's last column is a single half.
-                    __half* at = scores + int64_t(token + row * 8) * groupHeads + 2 * t;
-                    if (2 * t + 1 < groupHeads && groupHeads % 2 == 0)
-                        *reinterpret_cast<__half2*>(at) = __floats2half2_rn(s[i][2 * row], s[i][2 * row + 1]);
-                    else {
+                if (unchecked || (token + row * 8 < end && token - g >= begin)) {
+                    __half* at = scoresAt + ((batch + i) * sketchTileTokens + row * 8) * groupHeads;
+                    if constexpr (GroupHeads != 0) {
+                        if (2 * t < GroupHeads)
+                            *reinterpret_cast<__half2*>(at) = __floats2half2_rn(s[i][2 * row], s[i][2 * row + 1]);
+                    } else {
                         if (2 * t < groupHeads)
                             at[0] = __float2half_rn(s[i][2 * row]);
                         if (2 * t + 1 < groupHeads)
@@ -201,7 +210,7 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
         }
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            if (batchMaximum[h] > -INFINITY) {
+            if (unchecked || batchMaximum[h] > -INFINITY) {
                 sum[h] *= __expf(maximum[h] - batchMaximum[h]);
 #pragma unroll
                 for (int i = 0; i < batchTiles; ++i)
@@ -209,6 +218,13 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
                 maximum[h] = batchMaximum[h];
             }
         }
+    };
+    if (interior) {
+        for (int batch = 0; batch < tilesPerWarp; batch += batchTiles)
+            scoreBatch(batch, std::true_type{});
+    } else {
+        for (int batch = 0; batch < tilesPerWarp; batch += batchTiles)
+            scoreBatch(batch, std::false_type{});
     }
 #pragma unroll
     for (int h = 0; h < 2; ++h) {
@@ -337,9 +353,12 @@ cudaError_t launchSketchScore(const SketchQuery* queries, int numQueries, int he
     if (numQueries == 0 || maxTokens == 0)
         return cudaSuccess;
     const dim3 scanGrid(sketchChunks(maxTokens), kvHeads, numQueries);
-    OCTAVO_CUDA_TRY(launchDependent(sketchScanKernel, scanGrid, scanWarps * 32, 0, stream, queries, heads, kvHeads));
-    const dim3 keyGrid(static_cast<unsigned>((maxTokens + keyTokens - 1) / keyTokens), numQueries);
     const int groupHeads = heads / kvHeads;
+    const auto scanKernel = groupHeads == 6   ? sketchScanKernel<6>
+                            : groupHeads == 2 ? sketchScanKernel<2>
+                                              : sketchScanKernel<0>;
+    OCTAVO_CUDA_TRY(launchDependent(scanKernel, scanGrid, scanWarps * 32, 0, stream, queries, heads, kvHeads));
+    const dim3 keyGrid(static_cast<unsigned>((maxTokens + keyTokens - 1) / keyTokens), numQueries);
     const auto keyKernel = groupHeads == 6   ? sketchKeyKernel<6>
                            : groupHeads == 2 ? sketchKeyKernel<2>
                                              : sketchKeyKernel<0>;

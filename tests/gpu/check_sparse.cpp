@@ -30,7 +30,8 @@ std::vector<std::int32_t> largest(const std::vector<std::uint32_t>& keys, int be
 
 /// Everything a SelectQuery points to.
 struct Selection {
-    DeviceArray<std::uint32_t> keys, histogram{selectBins}, candidates{selectMaxCandidates};
+    DeviceArray<std::uint32_t> keys, histogram{selectBins};
+    DeviceArray<uint2> candidates{selectMaxCandidates};
     DeviceArray<std::int32_t> taken{selectMaxKeys / 32}, counters{2}, picks, numPicks{1};
 
     Selection(const std::vector<std::uint32_t>& values, int k)

@@ -45,6 +45,7 @@ std::span<const Family> benchFamilies()
         {"sketch", benchSketch},
         {"attention_decode", benchAttentionDecode},
         {"gather", benchGather},
+        {"decode_step", benchDecodeStep},
     };
     return families;
 }

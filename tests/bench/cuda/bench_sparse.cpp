@@ -28,7 +28,8 @@ struct Agent {
     DeviceArray<__nv_bfloat16> projected{heads * 64};
     DeviceArray<__half> scores{std::size_t(heads) * tiles * 16};
     DeviceArray<float2> logSums{std::size_t(sketchChunks(contextTokens)) * heads};
-    DeviceArray<std::uint32_t> keys{std::size_t(tiles) * 16}, histogram{selectBins}, candidates{selectMaxCandidates};
+    DeviceArray<std::uint32_t> keys{std::size_t(tiles) * 16}, histogram{selectBins};
+    DeviceArray<uint2> candidates{selectMaxCandidates};
     DeviceArray<std::int32_t> taken{selectMaxKeys / 32}, counters{2}, picks{2048}, numPicks{1};
 };
 

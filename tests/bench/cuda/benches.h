@@ -15,6 +15,7 @@ void benchElementwise(Report& report);
 void benchSketch(Report& report);
 void benchAttentionDecode(Report& report);
 void benchGather(Report& report);
+void benchDecodeStep(Report& report);
 
 std::span<const Family> benchFamilies();
 

@@ -1,0 +1,368 @@
+#include "engine/backend/cuda_backend.h"
+
+#include "kernels/cuda/attention_decode.h"
+#include "kernels/cuda/kv_rows.h"
+
+#include <algorithm>
+#include <charconv>
+#include <fstream>
+
+namespace octavo::engine
+{
+
+using namespace kernels::cuda;
+
+namespace
+{
+
+std::string mib(std::int64_t bytes)
+{
+    return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
+}
+
+/// "PCIe 4 x16" as the kernel reports the link's present state; empty where it does not.
+std::string linkOf(int device)
+{
+    char id[32] = {};
+    if (cudaDeviceGetPCIBusId(id, sizeof id, device) != cudaSuccess)
+        return {};
+    std::string name(id);
+    std::ranges::transform(name, name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+    const std::string folder = "/sys/bus/pci/devices/" + name + "/";
+    double speed = 0.0;
+    int width = 0;
+    std::ifstream(folder + "max_link_speed") >> speed;
+    std::ifstream(folder + "max_link_width") >> width;
+    const int generation = speed >= 64 ? 6 : speed >= 32 ? 5 : speed >= 16 ? 4 : speed >= 8 ? 3 : speed >= 5 ? 2 : 1;
+    return speed > 0.0 && width > 0 ? "PCIe " + std::to_string(generation) + " x" + std::to_string(width)
+                                    : std::string();
+}
+
+} // namespace
+
+std::vector<DeviceDescription> listCudaDevices()
+{
+    std::vector<DeviceDescription> devices;
+    int count = 0, driver = 0;
+    if (cudaGetDeviceCount(&count) != cudaSuccess)
+        count = 0;
+    cudaDriverGetVersion(&driver);
+    for (int device = 0; device < count; ++device) {
+        cudaDeviceProp properties{};
+        if (cudaGetDeviceProperties(&properties, device) != cudaSuccess)
+            continue;
+        if (properties.major * 10 + properties.minor < 86)
+            continue;
+        DeviceDescription description;
+        description.device = "cuda:" + std::to_string(device);
+        description.description = properties.name;
+        std::size_t freeBytes = 0, totalBytes = properties.totalGlobalMem;
+        if (cudaSetDevice(device) == cudaSuccess)
+            cudaMemGetInfo(&freeBytes, &totalBytes);
+        description.memoryTotalBytes = std::int64_t(totalBytes);
+        description.memoryFreeBytes = std::int64_t(freeBytes);
+        description.link = linkOf(device);
+        description.driver = "CUDA " + std::to_string(driver / 1000) + "." + std::to_string(driver % 1000 / 10);
+        devices.push_back(std::move(description));
+    }
+    cudaGetLastError(); // "no driver" is an answer here, not a failure of the next call
+    return devices;
+}
+
+Result<std::unique_ptr<Backend>> makeCudaBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                                 const BackendOptions& options)
+{
+    return CudaBackend::create(config, std::move(weights), options);
+}
+
+Result<std::unique_ptr<Backend>> CudaBackend::create(const ModelConfig& config,
+                                                     std::shared_ptr<const ModelWeights> weights,
+                                                     const BackendOptions& options)
+{
+    OCTAVO_CHECK(CudaModel::check(config));
+    auto backend = std::unique_ptr<CudaBackend>(new CudaBackend(config));
+    OCTAVO_CHECK(backend->initialise(*weights, options));
+    return std::unique_ptr<Backend>(std::move(backend));
+}
+
+CudaBackend::CudaBackend(const ModelConfig& config)
+    : m_config(config)
+{
+    MemoryLayout layout;
+    m_gdnOffsets.state = layout.add(std::int64_t(config.linearNumValueHeads) * gdnHeadDim * gdnHeadDim * 4);
+    m_gdnOffsets.history = layout.add(std::int64_t(convHistory) * config.convDim() * 2);
+    m_gdnOffsets.pendingInput = layout.add(std::int64_t(maxPending) * config.convDim() * 2);
+    m_gdnOffsets.pendingQkv = layout.add(std::int64_t(maxPending) * config.convDim() * 2);
+    m_gdnOffsets.pendingBeta = layout.add(std::int64_t(maxPending) * config.linearNumValueHeads * 2);
+    m_gdnOffsets.pendingDecay = layout.add(std::int64_t(maxPending) * config.linearNumValueHeads * 2);
+    m_gdnOffsets.bytes = layout.bytes();
+}
+
+CudaBackend::~CudaBackend()
+{
+    cudaSetDevice(m_device); // what follows frees its memory
+}
+
+Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendOptions& options)
+{
+    const std::string digits = options.device.substr(std::min<std::size_t>(5, options.device.size()));
+    const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), m_device);
+    if (error != std::errc() || end != digits.data() + digits.size())
+        return Error{ErrorCode::InvalidArgument, "There is no device '" + options.device + "'; name one as cuda:0"};
+    OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
+    cudaDeviceProp properties{};
+    OCTAVO_CHECK(checkCuda(cudaGetDeviceProperties(&properties, m_device), "describe itself"));
+    m_description = properties.name;
+    m_memoryTotal = std::int64_t(properties.totalGlobalMem);
+    m_multiprocessors = properties.multiProcessorCount;
+    m_budget = options.memoryBudgetBytes;
+    OCTAVO_TRY(m_stream, CudaStream::create());
+    OCTAVO_TRY(m_model, CudaModel::load(m_config, weights));
+
+    const ModelConfig& c = m_config;
+    const std::int64_t limit = options.contextLimit > 0 ? options.contextLimit : c.maxPositions;
+    m_maxSplits = (limit + maxRows + rowsPerSplit - 1) / rowsPerSplit;
+    const int attentionLayers = c.numFullAttentionLayers();
+    MemoryLayout tables;
+    m_tables.ids = tables.add(maxRows * 4);
+    m_tables.positions = tables.add(maxRows * 4);
+    m_tables.conv = tables.add(std::int64_t(gdnLayers()) * maxRows * std::int64_t(sizeof(ConvSequence)));
+    m_tables.gdn = tables.add(std::int64_t(gdnLayers()) * maxRows * std::int64_t(sizeof(GdnSequence)));
+    m_tables.attention = tables.add(std::int64_t(attentionLayers) * maxRows * std::int64_t(sizeof(AttentionRows)));
+    m_tables.bytes = tables.bytes();
+    OCTAVO_TRY(m_tableMemory, PinnedMemory::allocate(m_tables.bytes, "the step's tables"));
+
+    MemoryLayout work;
+    const auto rowsOf = [&](std::int64_t columns) { return work.add(maxRows * columns * 2); };
+    m_work.hidden = rowsOf(c.hiddenSize);
+    m_work.normed = rowsOf(c.hiddenSize);
+    m_work.delta = rowsOf(c.hiddenSize);
+    m_work.gateUp = rowsOf(2 * std::int64_t(c.intermediateSize));
+    m_work.product = rowsOf(c.intermediateSize);
+    m_work.attention = rowsOf((2 * std::int64_t(c.numHeads) + 2 * c.numKvHeads) * c.headDim);
+    m_work.query = rowsOf(std::int64_t(c.numHeads) * c.headDim);
+    m_work.key = rowsOf(std::int64_t(c.numKvHeads) * c.headDim);
+    m_work.context = rowsOf(std::int64_t(c.numHeads) * c.headDim);
+    m_work.convInput = rowsOf(c.convDim());
+    m_work.convOutput = rowsOf(c.convDim());
+    m_work.beta = rowsOf(c.linearNumValueHeads);
+    m_work.decay = rowsOf(c.linearNumValueHeads);
+    m_work.z = rowsOf(c.valueDim());
+    m_work.gdnOut = rowsOf(c.valueDim());
+    m_work.logits = work.add(std::int64_t(maxRows) * c.vocabSize * 4);
+    m_work.partials = work.add(std::int64_t(w4PartialFloats(m_multiprocessors)) * 4);
+    m_work.arrivals = work.add(std::int64_t(w4Arrivals(m_model.widestLinear())) * 4);
+    const AttentionShape shape{queriesPerLaunch, c.numHeads, c.numKvHeads, rowsPerSplit, int(m_maxSplits)};
+    m_work.attentionParts = work.add(std::int64_t(attentionWorkspaceFloats(shape)) * 4);
+    m_work.tables = work.add(m_tables.bytes);
+    OCTAVO_TRY(m_workMemory, DeviceMemory::allocate(work.bytes(), "work space"));
+    return checkCuda(cudaMemset(m_workMemory.at(), 0, std::size_t(work.bytes())), "clear its work space");
+}
+
+BackendInfo CudaBackend::info() const
+{
+    return {"cuda:" + std::to_string(m_device), m_description, "cuda", m_model.bytes()};
+}
+
+BackendStats CudaBackend::stats() const
+{
+    BackendStats stats;
+    stats.memoryUsedBytes = m_model.bytes() + m_workMemory.bytes() + m_sequenceBytes;
+    stats.memoryTotalBytes = m_memoryTotal;
+    stats.prefillTokens = m_prefillTokens;
+    stats.decodeTokens = m_decodeTokens;
+    stats.denseSteps = m_steps;
+    return stats;
+}
+
+CudaBackend::SequenceLayout CudaBackend::sequenceLayout(std::int64_t tokens) const
+{
+    // A verify step writes its rows behind the confirmed ones, so they need no room of their own.
+    SequenceLayout layout;
+    layout.rowsPerLayer = (tokens * m_config.numKvHeads * kvHeadBytes + 255) / 256 * 256;
+    layout.recurrent = layout.rowsPerLayer * m_config.numFullAttentionLayers();
+    layout.recurrentBytes = m_gdnOffsets.bytes * gdnLayers();
+    layout.total = layout.recurrent + layout.recurrentBytes;
+    return layout;
+}
+
+std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
+{
+    return sequenceLayout(tokens).total;
+}
+
+Result<SlotId> CudaBackend::createSequence(std::int64_t maxTokens)
+{
+    return addSequence(maxTokens, nullptr);
+}
+
+Result<SlotId> CudaBackend::forkSequence(SlotId source, std::int64_t maxTokens)
+{
+    OCTAVO_TRY(const CudaSequence* sequence, ready(source, {}));
+    return addSequence(maxTokens, sequence);
+}
+
+Result<SlotId> CudaBackend::addSequence(std::int64_t maxTokens, const CudaSequence* source)
+{
+    const std::int64_t held = source ? source->length : 0;
+    const std::int64_t most = std::min(m_config.maxPositions, m_maxSplits * rowsPerSplit);
+    if (maxTokens < std::max<std::int64_t>(held, source ? 0 : 1) || maxTokens > most)
+        return Error{ErrorCode::InvalidArgument,
+                     "A sequence of " + std::to_string(maxTokens) + " tokens was asked for, expected " +
+                         std::to_string(std::max<std::int64_t>(held, 1)) + " to " + std::to_string(most)};
+    const SequenceLayout layout = sequenceLayout(maxTokens);
+    const std::int64_t used = m_sequenceBytes;
+    if (m_budget > 0 && layout.total > m_budget - used)
+        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
+                                                       mib(layout.total) + ", but of " + mib(m_budget) +
+                                                       " for sequences only " + mib(m_budget - used) + " are free"};
+    OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
+    CudaSequence sequence;
+    sequence.maxTokens = maxTokens;
+    OCTAVO_TRY(sequence.memory,
+               DeviceMemory::allocate(layout.total, "a sequence of " + std::to_string(maxTokens) + " tokens"));
+    const cudaStream_t stream = m_stream.get();
+    if (source) {
+        const SequenceLayout from = sequenceLayout(source->maxTokens);
+        sequence.length = source->length;
+        sequence.pendingRows = source->pendingRows;
+        const std::size_t rowBytes = std::size_t(source->length * m_config.numKvHeads * kvHeadBytes);
+        for (int layer = 0; layer < m_config.numFullAttentionLayers(); ++layer)
+            OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(sequence.memory.at(layer * layout.rowsPerLayer),
+                                                   source->memory.at(layer * from.rowsPerLayer), rowBytes,
+                                                   cudaMemcpyDeviceToDevice, stream),
+                                   "copy a sequence's rows"));
+        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(sequence.memory.at(layout.recurrent), source->memory.at(from.recurrent),
+                                               std::size_t(layout.recurrentBytes), cudaMemcpyDeviceToDevice, stream),
+                               "copy a sequence's state"));
+    } else {
+        OCTAVO_CHECK(checkCuda(
+            cudaMemsetAsync(sequence.memory.at(layout.recurrent), 0, std::size_t(layout.recurrentBytes), stream),
+            "clear a sequence's state"));
+    }
+    OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(stream), "set up a sequence"));
+    const SlotId slot{m_nextSlot++};
+    m_sequences.emplace(slot, std::move(sequence));
+    m_sequenceBytes += layout.total;
+    return slot;
+}
+
+void CudaBackend::destroySequence(SlotId slot)
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end())
+        return;
+    cudaSetDevice(m_device);
+    m_sequenceBytes -= it->second.memory.bytes();
+    m_sequences.erase(it);
+}
+
+std::int64_t CudaBackend::length(SlotId slot) const
+{
+    const auto it = m_sequences.find(slot);
+    return it == m_sequences.end() ? 0 : it->second.length + it->second.unconfirmedRows;
+}
+
+Result<CudaSequence*> CudaBackend::ready(SlotId slot, std::span<const TokenId> tokens)
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end())
+        return Error{ErrorCode::NotFound, "There is no sequence " + std::to_string(std::int32_t(slot))};
+    CudaSequence& sequence = it->second;
+    if (sequence.unconfirmedRows > 0)
+        return Error{ErrorCode::InvalidArgument, "Sequence " + std::to_string(std::int32_t(slot)) + " has " +
+                                                     std::to_string(sequence.unconfirmedRows) +
+                                                     " rows that were not committed"};
+    for (const TokenId token : tokens) {
+        if (token < 0 || token >= m_config.vocabSize)
+            return Error{ErrorCode::InvalidArgument, "Token id " + std::to_string(token) +
+                                                         " is not below the vocabulary's " +
+                                                         std::to_string(m_config.vocabSize)};
+    }
+    if (std::int64_t(tokens.size()) > sequence.maxTokens - sequence.length)
+        return Error{ErrorCode::ContextFull, "The context holds " + std::to_string(sequence.length) + " of " +
+                                                 std::to_string(sequence.maxTokens) + " tokens, " +
+                                                 std::to_string(tokens.size()) + " more do not fit"};
+    return &sequence;
+}
+
+Result<void> CudaBackend::prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logitsOut)
+{
+    const std::size_t vocab = std::size_t(m_config.vocabSize), rows = tokens.size();
+    if (rows < 1 || rows > std::size_t(maxPrefillSlice()))
+        return Error{ErrorCode::InvalidArgument, "A slice has " + std::to_string(rows) + " tokens, expected 1 to " +
+                                                     std::to_string(maxPrefillSlice())};
+    if (!logitsOut.empty() && logitsOut.size() != vocab && logitsOut.size() != rows * vocab)
+        return Error{ErrorCode::InvalidArgument, "The logits of a slice take " + std::to_string(vocab) + " or " +
+                                                     std::to_string(rows * vocab) + " floats, found " +
+                                                     std::to_string(logitsOut.size())};
+    OCTAVO_TRY(CudaSequence * sequence, ready(slot, tokens));
+    const bool everyRow = logitsOut.size() == rows * vocab;
+    for (std::size_t first = 0; first < rows; first += maxRows) {
+        const Part part{sequence, tokens.subspan(first, std::min<std::size_t>(maxRows, rows - first)), true};
+        OCTAVO_CHECK(forward(std::span(&part, 1)));
+        const int count = int(part.tokens.size());
+        if (everyRow)
+            OCTAVO_CHECK(logits(0, count, logitsOut.data() + first * vocab));
+        else if (!logitsOut.empty() && first + part.tokens.size() == rows)
+            OCTAVO_CHECK(logits(count - 1, 1, logitsOut.data()));
+        else // the tables of this pass are still being read
+            OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(m_stream.get()), "read a slice"));
+        sequence->length += count;
+        sequence->pendingRows = 0;
+    }
+    m_prefillTokens += std::int64_t(rows);
+    return {};
+}
+
+Result<void> CudaBackend::step(std::span<const StepEntry> entries, std::span<float> logitsOut)
+{
+    const std::size_t vocab = std::size_t(m_config.vocabSize);
+    std::size_t rows = 0;
+    std::vector<Part> parts;
+    for (const StepEntry& entry : entries) {
+        OCTAVO_TRY(CudaSequence * sequence, ready(entry.slot, entry.tokens));
+        if (entry.tokens.empty() || std::ranges::any_of(parts, [&](const Part& p) { return p.sequence == sequence; }))
+            return Error{ErrorCode::InvalidArgument, "A step needs at least one token for each of different sequences"};
+        parts.push_back({sequence, entry.tokens, entry.tokens.size() == 1});
+        rows += entry.tokens.size();
+    }
+    if (rows > std::size_t(maxStepRows()) || logitsOut.size() != rows * vocab)
+        return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(rows) + " rows (at most " +
+                                                     std::to_string(maxStepRows()) + ") came with room for " +
+                                                     std::to_string(logitsOut.size() / vocab) + " rows of logits"};
+    if (rows == 0)
+        return {};
+    OCTAVO_CHECK(forward(parts));
+    OCTAVO_CHECK(logits(0, int(rows), logitsOut.data()));
+    for (const Part& part : parts) {
+        part.sequence->pendingRows = 0;
+        if (part.final)
+            part.sequence->length += 1;
+        else
+            part.sequence->unconfirmedRows = int(part.tokens.size());
+    }
+    m_decodeTokens += std::int64_t(rows);
+    ++m_steps;
+    return {};
+}
+
+Result<void> CudaBackend::commit(SlotId slot, int keptRows)
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end())
+        return Error{ErrorCode::NotFound, "There is no sequence " + std::to_string(std::int32_t(slot))};
+    CudaSequence& sequence = it->second;
+    const int rows = std::max(1, sequence.unconfirmedRows);
+    if (keptRows < 1 || keptRows > rows)
+        return Error{ErrorCode::InvalidArgument,
+                     std::to_string(keptRows) + " rows were to be kept, expected 1 to " + std::to_string(rows)};
+    if (sequence.unconfirmedRows == 0)
+        return {};
+    sequence.unconfirmedRows = 0;
+    sequence.pendingRows = keptRows;
+    sequence.length += keptRows;
+    return {};
+}
+
+} // namespace octavo::engine

@@ -1,0 +1,153 @@
+#pragma once
+
+/// Owners of CUDA resources, and CUDA's error codes as sentences.
+
+#include "engine/result.h"
+
+#include <cuda_runtime_api.h>
+
+#include <cstdint>
+#include <string>
+#include <utility>
+
+namespace octavo::engine
+{
+
+/// Success, or DeviceFailure (DeviceOutOfMemory for a failed allocation) that names what was tried. Clears the error
+/// that the runtime keeps, so that it does not turn up in an innocent call.
+inline Result<void> checkCuda(cudaError_t status, const std::string& what)
+{
+    if (status == cudaSuccess)
+        return {};
+    cudaGetLastError();
+    return Error{status == cudaErrorMemoryAllocation ? ErrorCode::DeviceOutOfMemory : ErrorCode::DeviceFailure,
+                 "The GPU failed to " + what + ": " + cudaGetErrorString(status)};
+}
+
+/// Memory on the device that was current when it was taken.
+class DeviceMemory
+{
+public:
+    DeviceMemory() = default;
+    DeviceMemory(DeviceMemory&& other) noexcept
+        : m_data(std::exchange(other.m_data, nullptr))
+        , m_bytes(std::exchange(other.m_bytes, 0))
+    {
+    }
+    DeviceMemory& operator=(DeviceMemory&& other) noexcept
+    {
+        std::swap(m_data, other.m_data);
+        std::swap(m_bytes, other.m_bytes);
+        return *this;
+    }
+    ~DeviceMemory() { cudaFree(m_data); }
+
+    /// Fails with DeviceOutOfMemory; the message gives what for, the bytes asked for and the bytes free.
+    static Result<DeviceMemory> allocate(std::int64_t bytes, const std::string& what)
+    {
+        DeviceMemory memory;
+        if (const cudaError_t status = cudaMalloc(&memory.m_data, std::size_t(bytes)); status != cudaSuccess) {
+            cudaGetLastError();
+            memory.m_data = nullptr;
+            std::size_t freeBytes = 0, totalBytes = 0;
+            cudaMemGetInfo(&freeBytes, &totalBytes);
+            return Error{status == cudaErrorMemoryAllocation ? ErrorCode::DeviceOutOfMemory : ErrorCode::DeviceFailure,
+                         "The GPU has no room for " + what + ": needed " + std::to_string(bytes >> 20) + " MiB, free " +
+                             std::to_string(freeBytes >> 20) + " MiB (" + cudaGetErrorString(status) + ")"};
+        }
+        memory.m_bytes = bytes;
+        return memory;
+    }
+
+    std::int64_t bytes() const { return m_bytes; }
+    template <typename T = std::uint8_t>
+    T* at(std::int64_t byteOffset = 0) const
+    {
+        return reinterpret_cast<T*>(static_cast<std::uint8_t*>(m_data) + byteOffset);
+    }
+
+private:
+    void* m_data = nullptr;
+    std::int64_t m_bytes = 0;
+};
+
+/// Lays out parts of one allocation, each on 256 bytes.
+class MemoryLayout
+{
+public:
+    std::int64_t add(std::int64_t bytes)
+    {
+        const std::int64_t offset = m_bytes;
+        m_bytes += (bytes + 255) / 256 * 256;
+        return offset;
+    }
+    std::int64_t bytes() const { return m_bytes; }
+
+private:
+    std::int64_t m_bytes = 0;
+};
+
+/// Page-locked host memory for the step's tables.
+class PinnedMemory
+{
+public:
+    PinnedMemory() = default;
+    PinnedMemory(PinnedMemory&& other) noexcept
+        : m_data(std::exchange(other.m_data, nullptr))
+    {
+    }
+    PinnedMemory& operator=(PinnedMemory&& other) noexcept
+    {
+        std::swap(m_data, other.m_data);
+        return *this;
+    }
+    ~PinnedMemory() { cudaFreeHost(m_data); }
+
+    static Result<PinnedMemory> allocate(std::int64_t bytes, const std::string& what)
+    {
+        PinnedMemory memory;
+        OCTAVO_CHECK(checkCuda(cudaHostAlloc(&memory.m_data, std::size_t(bytes), cudaHostAllocDefault),
+                               "page-lock " + std::to_string(bytes >> 10) + " KiB for " + what));
+        return memory;
+    }
+    template <typename T>
+    T* at(std::int64_t byteOffset) const
+    {
+        return reinterpret_cast<T*>(static_cast<std::uint8_t*>(m_data) + byteOffset);
+    }
+
+private:
+    void* m_data = nullptr;
+};
+
+class CudaStream
+{
+public:
+    CudaStream() = default;
+    CudaStream(CudaStream&& other) noexcept
+        : m_stream(std::exchange(other.m_stream, nullptr))
+    {
+    }
+    CudaStream& operator=(CudaStream&& other) noexcept
+    {
+        std::swap(m_stream, other.m_stream);
+        return *this;
+    }
+    ~CudaStream()
+    {
+        if (m_stream)
+            cudaStreamDestroy(m_stream);
+    }
+    static Result<CudaStream> create()
+    {
+        CudaStream stream;
+        OCTAVO_CHECK(checkCuda(cudaStreamCreateWithFlags(&stream.m_stream, cudaStreamNonBlocking), "create a stream"));
+        return stream;
+    }
+    cudaStream_t get() const { return m_stream; }
+
+private:
+    cudaStream_t m_stream = nullptr;
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,176 @@
+#include "engine/backend/cuda_model.h"
+
+#include "kernels/cuda/kv_rows.h"
+
+#include <algorithm>
+#include <cmath>
+#include <initializer_list>
+
+namespace octavo::engine
+{
+
+namespace
+{
+
+using namespace kernels::cuda;
+
+bool fitsInt4Kernel(const LinearWeight& weight)
+{
+    if (weight.format != LinearWeight::Format::Int4 || !weight.symmetric() || weight.groupSize != w4GroupSize ||
+        weight.inFeatures % 8 != 0)
+        return false;
+    for (std::size_t k = 0; k < weight.groupOfInput.size(); ++k) {
+        if (weight.groupOfInput[k] != std::int32_t(k / w4GroupSize))
+            return false;
+    }
+    return true;
+}
+
+std::uint16_t toBf16(float value)
+{
+    const __nv_bfloat16_raw raw = __float2bfloat16(value);
+    return raw.x;
+}
+
+} // namespace
+
+Result<void> CudaModel::check(const ModelConfig& c)
+{
+    const auto wrong = [](const std::string& name, int found, const std::string& wanted) {
+        return Error{ErrorCode::Unsupported, "The GPU's kernels need " + name + " of " + wanted + ", the model has " +
+                                                 std::to_string(found) + ": use the cpu device"};
+    };
+    if (c.headDim != kvHeadDim)
+        return wrong("head_dim", c.headDim, "256");
+    if (c.rotaryDim != 64)
+        return wrong("a rotary part", c.rotaryDim, "64");
+    if (c.numHeads % c.numKvHeads != 0 || c.numHeads / c.numKvHeads > 8)
+        return wrong("query heads per KV head", c.numHeads / c.numKvHeads, "1 to 8");
+    if (c.linearKeyHeadDim != gdnHeadDim || c.linearValueHeadDim != gdnHeadDim)
+        return wrong("linear head dims", c.linearKeyHeadDim, "128");
+    if (c.linearConvKernel != convHistory + 1)
+        return wrong("linear_conv_kernel_dim", c.linearConvKernel, "4");
+    if (c.linearNumValueHeads % c.linearNumKeyHeads != 0)
+        return wrong("linear value heads", c.linearNumValueHeads, "a multiple of its key heads");
+    if (c.hiddenSize % 8 != 0 || c.hiddenSize > 16384)
+        return wrong("hidden_size", c.hiddenSize, "a multiple of 8 up to 16,384");
+    if (c.intermediateSize % 8 != 0)
+        return wrong("intermediate_size", c.intermediateSize, "a multiple of 8");
+    return {};
+}
+
+Result<const void*> CudaModel::upload(const void* data, std::int64_t bytes)
+{
+    OCTAVO_TRY(DeviceMemory memory, DeviceMemory::allocate(bytes, "the model's weights"));
+    OCTAVO_CHECK(
+        checkCuda(cudaMemcpy(memory.at(), data, std::size_t(bytes), cudaMemcpyHostToDevice), "take the weights"));
+    m_bytes += bytes;
+    m_memory.push_back(std::move(memory));
+    return static_cast<const void*>(m_memory.back().at());
+}
+
+Result<const float*> CudaModel::upload(const std::vector<float>& values)
+{
+    OCTAVO_TRY(const void* data, upload(values.data(), std::int64_t(values.size() * sizeof(float))));
+    return static_cast<const float*>(data);
+}
+
+Result<CudaLinear> CudaModel::upload(std::span<const LinearWeight* const> parts)
+{
+    int outFeatures = 0;
+    for (const LinearWeight* part : parts)
+        outFeatures += part->outFeatures;
+    m_widestLinear = std::max(m_widestLinear, outFeatures);
+    if (!std::ranges::all_of(parts, [](const LinearWeight* part) { return fitsInt4Kernel(*part); }))
+        return uploadDense(parts);
+    const int inFeatures = parts[0]->inFeatures;
+    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(outFeatures, inFeatures)));
+    clearW4(units);
+    int firstOut = 0;
+    for (const LinearWeight* part : parts) {
+        packW4(part->qweight, part->scales, part->outFeatures, inFeatures, units, firstOut);
+        firstOut += part->outFeatures;
+    }
+    OCTAVO_TRY(const void* data, upload(units.data(), std::int64_t(units.size())));
+    CudaLinear linear;
+    linear.int4 = {static_cast<const std::uint8_t*>(data), outFeatures, inFeatures};
+    return linear;
+}
+
+Result<CudaLinear> CudaModel::uploadDense(std::span<const LinearWeight* const> parts)
+{
+    const int inFeatures = parts[0]->inFeatures;
+    std::vector<std::uint16_t> values;
+    std::vector<float> row(static_cast<std::size_t>(inFeatures));
+    int outFeatures = 0;
+    for (const LinearWeight* part : parts) {
+        for (int n = 0; n < part->outFeatures; ++n) {
+            part->dequantizeRow(n, row);
+            std::ranges::transform(row, std::back_inserter(values), toBf16);
+        }
+        outFeatures += part->outFeatures;
+    }
+    OCTAVO_TRY(const void* data, upload(values.data(), std::int64_t(values.size() * 2)));
+    CudaLinear linear;
+    linear.dense = {static_cast<const __nv_bfloat16*>(data), outFeatures, inFeatures, inFeatures};
+    return linear;
+}
+
+Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights)
+{
+    CudaModel model;
+    using Parts = std::initializer_list<const LinearWeight*>;
+    const auto linear = [&](CudaLinear& to, Parts parts) -> Result<void> {
+        OCTAVO_TRY(to, model.upload(std::span(parts.begin(), parts.size())));
+        return {};
+    };
+    const auto floats = [&](const float*& to, const std::vector<float>& values) -> Result<void> {
+        OCTAVO_TRY(to, model.upload(values));
+        return {};
+    };
+    const LinearWeight* embedding = &weights.embedding;
+    OCTAVO_TRY(model.embedding, model.uploadDense(std::span(&embedding, 1)));
+    model.head = model.embedding;
+    model.m_widestLinear = weights.head().outFeatures;
+    if (weights.lmHead)
+        OCTAVO_CHECK(linear(model.head, {&*weights.lmHead}));
+    OCTAVO_CHECK(floats(model.finalNorm, weights.finalNorm));
+    std::vector<float> frequencies;
+    for (int j = 0; j < config.rotaryDim / 2; ++j)
+        frequencies.push_back(float(std::pow(config.ropeTheta, -2.0 * j / config.rotaryDim)));
+    OCTAVO_CHECK(floats(model.ropeFrequencies, frequencies));
+
+    for (const LayerWeights& source : weights.layers) {
+        CudaLayer layer;
+        layer.type = source.type;
+        OCTAVO_CHECK(floats(layer.inputNorm, source.inputNorm));
+        OCTAVO_CHECK(floats(layer.postAttentionNorm, source.postAttentionNorm));
+        OCTAVO_CHECK(linear(layer.gateUp, {&source.mlp.gate, &source.mlp.up}));
+        OCTAVO_CHECK(linear(layer.down, {&source.mlp.down}));
+        if (source.type == LayerType::FullAttention) {
+            const AttentionWeights& attention = *source.attention;
+            OCTAVO_CHECK(linear(layer.queryKeyValue, {&attention.q, &attention.k, &attention.v}));
+            OCTAVO_CHECK(linear(layer.attentionOut, {&attention.o}));
+            OCTAVO_CHECK(floats(layer.queryNorm, attention.qNorm));
+            OCTAVO_CHECK(floats(layer.keyNorm, attention.kNorm));
+        } else {
+            const GdnWeights& gdn = *source.gdn;
+            OCTAVO_CHECK(linear(layer.qkv, {&gdn.qkv}));
+            OCTAVO_CHECK(linear(layer.z, {&gdn.z}));
+            OCTAVO_CHECK(linear(layer.b, {&gdn.b}));
+            OCTAVO_CHECK(linear(layer.a, {&gdn.a}));
+            OCTAVO_CHECK(linear(layer.gdnOut, {&gdn.out}));
+            OCTAVO_CHECK(floats(layer.conv, gdn.conv));
+            layer.gdn.keyHeads = config.linearNumKeyHeads;
+            layer.gdn.valueHeads = config.linearNumValueHeads;
+            layer.gdn.normEps = float(config.normEps);
+            OCTAVO_CHECK(floats(layer.gdn.aLog, gdn.aLog));
+            OCTAVO_CHECK(floats(layer.gdn.dtBias, gdn.dtBias));
+            OCTAVO_CHECK(floats(layer.gdn.norm, gdn.norm));
+        }
+        model.layers.push_back(layer);
+    }
+    return model;
+}
+
+} // namespace octavo::engine

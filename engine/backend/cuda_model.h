@@ -1,0 +1,73 @@
+#pragma once
+
+/// A checkpoint's weights on the device: int4 linears in the kernels' layout, the rest as bf16, norms as fp32.
+
+#include "engine/backend/cuda_memory.h"
+#include "engine/model/model_config.h"
+#include "engine/model/weights.h"
+#include "engine/result.h"
+#include "kernels/cuda/gdn_decode.h"
+#include "kernels/cuda/views.h"
+#include "kernels/cuda/w4_gemm.h"
+
+#include <cuda_bf16.h>
+
+#include <span>
+#include <vector>
+
+namespace octavo::engine
+{
+
+/// y = x W^T; one or several linears of the checkpoint that share their input, outputs side by side.
+struct CudaLinear {
+    kernels::cuda::W4Matrix int4;                         ///< used where units is set
+    kernels::cuda::MatrixView<const __nv_bfloat16> dense; ///< otherwise
+
+    int outFeatures() const { return int4.units ? int4.outFeatures : dense.rows; }
+    int inFeatures() const { return int4.units ? int4.inFeatures : dense.cols; }
+};
+
+struct CudaLayer {
+    LayerType type = LayerType::LinearAttention;
+    const float* inputNorm = nullptr;
+    const float* postAttentionNorm = nullptr;
+    CudaLinear queryKeyValue, attentionOut; ///< full attention
+    const float* queryNorm = nullptr;
+    const float* keyNorm = nullptr;
+    CudaLinear qkv, z, b, a, gdnOut; ///< GDN
+    const float* conv = nullptr;
+    kernels::cuda::GdnLayer gdn;
+    CudaLinear gateUp, down;
+};
+
+class CudaModel
+{
+public:
+    /// What the kernels are built for; Unsupported names the size that does not fit.
+    static Result<void> check(const ModelConfig& config);
+
+    /// Packs and copies every weight to the current device. Needs check(). On error nothing stays allocated.
+    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights);
+
+    std::vector<CudaLayer> layers;
+    CudaLinear embedding; ///< dense
+    CudaLinear head;
+    const float* finalNorm = nullptr;
+    const float* ropeFrequencies = nullptr;
+
+    std::int64_t bytes() const { return m_bytes; }
+    int widestLinear() const { return m_widestLinear; }
+
+private:
+    Result<const void*> upload(const void* data, std::int64_t bytes);
+    Result<const float*> upload(const std::vector<float>& values);
+    /// Int4 where all parts are what the kernel reads (symmetric, 128 inputs to a scale, in order), else bf16.
+    Result<CudaLinear> upload(std::span<const LinearWeight* const> parts);
+    Result<CudaLinear> uploadDense(std::span<const LinearWeight* const> parts);
+
+    std::vector<DeviceMemory> m_memory;
+    std::int64_t m_bytes = 0;
+    int m_widestLinear = 0;
+};
+
+} // namespace octavo::engine

@@ -1,0 +1,254 @@
+#include "tests/gpu/check_backend.h"
+
+#include "engine/backend/backend_factory.h"
+#include "engine/model/weights.h"
+
+#include <nlohmann/json.hpp>
+
+#include <chrono>
+#include <fstream>
+
+namespace octavo::gpu
+{
+
+using namespace engine;
+
+namespace
+{
+
+int argmax(std::span<const float> logits)
+{
+    return int(std::max_element(logits.begin(), logits.end()) - logits.begin());
+}
+
+/// Runs the backend and counts its errors as failures.
+class Driver
+{
+public:
+    Driver(Report& report, Backend& backend)
+        : m_report(report)
+        , m_backend(backend)
+    {
+    }
+
+    std::size_t vocab() const { return std::size_t(m_backend.config().vocabSize); }
+    SlotId create(std::int64_t tokens) { return value(m_backend.createSequence(tokens)); }
+    SlotId fork(SlotId slot, std::int64_t tokens) { return value(m_backend.forkSequence(slot, tokens)); }
+    void destroy(SlotId slot) { m_backend.destroySequence(slot); }
+    std::vector<float> prefill(SlotId slot, std::span<const TokenId> tokens)
+    {
+        std::vector<float> logits(vocab());
+        const auto most = std::size_t(m_backend.maxPrefillSlice());
+        for (std::size_t first = 0; first < tokens.size(); first += most) {
+            const auto slice = tokens.subspan(first, std::min(most, tokens.size() - first));
+            done(m_backend.prefill(slot, slice,
+                                   first + slice.size() == tokens.size() ? std::span(logits) : std::span<float>()));
+        }
+        return logits;
+    }
+    std::vector<float> step(const std::vector<StepEntry>& entries)
+    {
+        std::size_t rows = 0;
+        for (const StepEntry& entry : entries)
+            rows += entry.tokens.size();
+        std::vector<float> logits(rows * vocab());
+        done(m_backend.step(entries, logits));
+        return logits;
+    }
+    std::vector<float> step(SlotId slot, std::vector<TokenId> tokens) { return step({StepEntry{slot, tokens}}); }
+    void commit(SlotId slot, int rows) { done(m_backend.commit(slot, rows)); }
+
+private:
+    SlotId value(const Result<SlotId>& result)
+    {
+        m_report.expect(result.has_value(), "backend: %s", result ? "" : result.error().message.c_str());
+        return result ? *result : noSlot;
+    }
+    void done(const Result<void>& result)
+    {
+        m_report.expect(result.has_value(), "backend: %s", result ? "" : result.error().message.c_str());
+    }
+
+    Report& m_report;
+    Backend& m_backend;
+};
+
+void checkGoldens(Report& report, Driver& driver, const nlohmann::json& prompts)
+{
+    int equal = 0;
+    double worst = 0.0;
+    for (std::size_t p = 0; p < prompts.size(); ++p) {
+        const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
+        const auto want = prompts[p]["greedy_ids"].get<std::vector<TokenId>>();
+        const SlotId slot = driver.create(std::int64_t(ids.size() + want.size()) + 1);
+        std::vector<float> logits = driver.prefill(slot, ids);
+        const auto topIds = prompts[p]["top_ids"].get<std::vector<TokenId>>();
+        const auto topLogits = prompts[p]["top_logits"].get<std::vector<float>>();
+        for (std::size_t i = 0; i < topIds.size(); ++i)
+            worst = std::max(worst, double(std::abs(logits[std::size_t(topIds[i])] - topLogits[i])));
+        std::size_t length = 0;
+        double behind = 0.0; // of the golden token, where the answers part
+        for (; length < want.size(); ++length) {
+            const int got = argmax(logits);
+            if (got != want[length]) {
+                behind = logits[std::size_t(got)] - logits[std::size_t(want[length])];
+                break;
+            }
+            logits = driver.step(slot, {got});
+        }
+        equal += length == want.size();
+        // The goldens have float32 rows; int4 rows move a logit by up to 0.6 and may tip a near tie.
+        report.expect(behind < 1.2, "golden prompt %zu of %zu tokens: token %zu is %.2f behind another", p, ids.size(),
+                      length, behind);
+        if (length < want.size())
+            report.line("golden prompt %zu of %zu tokens: token %zu of %zu is %.2f behind another", p, ids.size(),
+                        length, want.size(), behind);
+        driver.destroy(slot);
+    }
+    report.expect(equal + 1 >= int(prompts.size()), "goldens: only %d of %zu answers equal", equal, prompts.size());
+    report.line("goldens: %d of %zu answers equal, largest logit difference %.3f", equal, prompts.size(), worst);
+}
+
+/// Tokens per second, for the benchmark's page; no pass or fail.
+void reportSpeed(Report& report, Driver& driver, const nlohmann::json& prompts)
+{
+    std::size_t longest = 0;
+    for (std::size_t p = 0; p < prompts.size(); ++p)
+        longest = prompts[p]["prompt_ids"].size() > prompts[longest]["prompt_ids"].size() ? p : longest;
+    const auto ids = prompts[longest]["prompt_ids"].get<std::vector<TokenId>>();
+    const auto seconds = [](auto&& run) {
+        const auto started = std::chrono::steady_clock::now();
+        run();
+        return std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count();
+    };
+    const std::int64_t room = std::int64_t(ids.size()) + 256;
+    std::vector<SlotId> slots{driver.create(room)};
+    const double prefill = seconds([&] { driver.prefill(slots[0], ids); });
+    report.line("prefill of %zu tokens: %.0f tokens/s", ids.size(), double(ids.size()) / prefill);
+    while (slots.size() < 8)
+        slots.push_back(driver.fork(slots[0], room));
+    const std::vector<TokenId> one{1};
+    for (const std::size_t agents : {std::size_t(1), std::size_t(8)}) {
+        std::vector<StepEntry> entries;
+        for (std::size_t i = 0; i < agents; ++i)
+            entries.push_back({slots[i], one});
+        const double decode = seconds([&] {
+            for (int i = 0; i < 100; ++i)
+                driver.step(entries);
+        });
+        report.line("decode of %zu sequences behind %zu tokens: %.0f tokens/s", agents, ids.size(),
+                    100.0 * double(agents) / decode);
+    }
+    for (const SlotId slot : slots)
+        driver.destroy(slot);
+}
+
+/// All ways to run the same tokens give the same bits.
+void checkParity(Report& report, Driver& driver, const nlohmann::json& prompts)
+{
+    const auto ids = prompts[0]["prompt_ids"].get<std::vector<TokenId>>();
+    const auto other = prompts[1]["prompt_ids"].get<std::vector<TokenId>>();
+    const std::int64_t room = std::int64_t(std::max(ids.size(), other.size())) + 64;
+    const SlotId whole = driver.create(room);
+    const std::vector<float> logits = driver.prefill(whole, ids);
+
+    const SlotId cut = driver.create(room);
+    std::vector<float> last;
+    for (std::size_t first = 0; first < ids.size(); first += first == 64 ? 17 : 64)
+        last = driver.prefill(
+            cut, std::span(ids).subspan(first, std::min<std::size_t>(first == 64 ? 17 : 64, ids.size() - first)));
+    report.expect(last == logits, "backend: logits depend on how the prompt was cut");
+
+    // Plain decoding of eight tokens is the yardstick for what follows.
+    const SlotId plain = driver.fork(whole, room);
+    std::vector<TokenId> tokens{TokenId(argmax(logits))};
+    std::vector<std::vector<float>> rows;
+    for (int i = 0; i < 8; ++i) {
+        rows.push_back(driver.step(plain, {tokens.back()}));
+        tokens.push_back(argmax(rows.back()));
+    }
+    const auto rowOf = [&](const std::vector<float>& all, std::size_t i) {
+        return std::vector<float>(all.begin() + std::ptrdiff_t(i * driver.vocab()),
+                                  all.begin() + std::ptrdiff_t((i + 1) * driver.vocab()));
+    };
+
+    const SlotId verified = driver.fork(whole, room);
+    const TokenId wrong = tokens[2] == 5 ? 6 : 5;
+    std::vector<float> all = driver.step(verified, {tokens[0], tokens[1], wrong, wrong});
+    report.expect(rowOf(all, 0) == rows[0] && rowOf(all, 1) == rows[1],
+                  "backend: verified rows differ from single steps");
+    driver.commit(verified, 2);
+    const SlotId midway = driver.fork(verified, room); // with rows that the state has not taken in yet
+    all = driver.step(verified, {tokens[2], tokens[3], tokens[4]});
+    report.expect(rowOf(all, 0) == rows[2] && rowOf(all, 2) == rows[4], "backend: rows after a rejected draft differ");
+    driver.commit(verified, 3);
+    report.expect(driver.step(verified, {tokens[5]}) == rows[5], "backend: a single row after a verify differs");
+    report.expect(driver.step(midway, {tokens[2]}) == rows[2], "backend: a fork with pending rows differs");
+    const SlotId refilled = driver.fork(whole, room);
+    all = driver.step(refilled, {tokens[0], wrong});
+    driver.commit(refilled, 1);
+    last = driver.prefill(refilled, std::span(tokens).subspan(1, 3));
+    report.expect(last == rows[3], "backend: prefill after a verify differs");
+
+    const SlotId companion = driver.create(room);
+    driver.prefill(companion, other);
+    const SlotId batched = driver.fork(whole, room), third = driver.fork(companion, room);
+    const std::vector<TokenId> a{tokens[0]}, b{7}, c{9, 10, 11};
+    all = driver.step({StepEntry{companion, b}, StepEntry{third, c}, StepEntry{batched, a}});
+    report.expect(rowOf(all, 4) == rows[0], "backend: logits depend on who else is in the batch");
+    driver.commit(third, 1);
+    for (const SlotId slot : {whole, cut, plain, verified, midway, refilled, companion, batched, third})
+        driver.destroy(slot);
+}
+
+void checkErrors(Report& report, Backend& backend)
+{
+    const auto slot = backend.createSequence(4);
+    if (!report.expect(slot.has_value(), "backend: no room for four tokens"))
+        return;
+    std::vector<float> logits(std::size_t(backend.config().vocabSize));
+    const std::vector<TokenId> five(5, 1), negative{-1}, one{1};
+    const auto full = backend.prefill(*slot, five, {});
+    report.expect(!full && full.error().code == ErrorCode::ContextFull, "backend: five tokens in a context of four");
+    const auto invalid = backend.prefill(*slot, negative, {});
+    report.expect(!invalid && invalid.error().code == ErrorCode::InvalidArgument, "backend: a negative token");
+    const StepEntry twice[] = {{*slot, one}, {*slot, one}};
+    std::vector<float> two(2 * logits.size());
+    report.expect(!backend.step(twice, two), "backend: one sequence twice in a step");
+    report.expect(!backend.createSequence(std::int64_t{1} << 40), "backend: a sequence beyond the model's positions");
+    report.expect(bool(backend.prefill(*slot, one, logits)), "backend: a good slice after refused ones");
+    backend.destroySequence(*slot);
+    report.expect(backend.length(*slot) == 0, "backend: a destroyed sequence has a length");
+}
+
+} // namespace
+
+void checkBackend(Report& report, const std::string& modelDir, const std::string& goldens)
+{
+    const auto config = ModelConfig::load(modelDir);
+    if (!report.expect(config.has_value(), "%s", config ? "" : config.error().message.c_str()))
+        return;
+    auto opened = ModelWeights::open(modelDir, *config);
+    if (!report.expect(opened.has_value(), "%s", opened ? "" : opened.error().message.c_str()))
+        return;
+    std::ifstream file(goldens);
+    const nlohmann::json prompts = nlohmann::json::parse(file, nullptr, false);
+    if (!report.expect(prompts.is_array() && prompts.size() > 1, "%s holds no prompts", goldens.c_str()))
+        return;
+    BackendOptions options;
+    options.device = "cuda:0";
+    const auto started = std::chrono::steady_clock::now();
+    auto backend = makeBackend(*config, std::make_shared<const ModelWeights>(std::move(*opened)), options);
+    if (!report.expect(backend.has_value(), "%s", backend ? "" : backend.error().message.c_str()))
+        return;
+    report.line("loaded in %.2f s on %s",
+                std::chrono::duration<double>(std::chrono::steady_clock::now() - started).count(),
+                (*backend)->info().description.c_str());
+    Driver driver(report, **backend);
+    checkGoldens(report, driver, prompts);
+    checkParity(report, driver, prompts);
+    checkErrors(report, **backend);
+    reportSpeed(report, driver, prompts);
+}
+
+} // namespace octavo::gpu
