@@ -27,20 +27,23 @@ __device__ __forceinline__ void tileWordToFragment(uint32_t word, uint32_t (&a)[
     a[3] = int4PairToBf16<3>(word);
 }
 
-constexpr int appendTokens = 32;
-constexpr int appendThreads = 256; // 64 coordinates x 4 tokens at a time
+constexpr int appendThreads = 256;        // 64 coordinates x 4
+constexpr int appendPart = kvHeadDim / 4; // dimensions of one partial sum; the four add up in order for any Tokens
 
+/// Tokens: of one block. Where there are few, four threads share a coordinate's dimensions instead of the tokens.
+template <int Tokens>
 __global__ void __launch_bounds__(appendThreads)
     sketchAppendKernel(MatrixView<const __nv_bfloat16> keys, int kvHeads, const float* basis, const float* means,
                        int64_t firstToken, const SketchView sketch)
 {
-    __shared__ float centred[appendTokens][kvHeadDim];
-    __shared__ float coordinates[appendTokens][sketchRank + 1];
+    __shared__ float centred[Tokens][kvHeadDim];
+    __shared__ float coordinates[Tokens][sketchRank + 1];
+    __shared__ float parts[Tokens <= 4 ? 4 : 1][Tokens][sketchRank];
     allowDependentLaunch();
     waitForPreviousKernel();
     const int head = blockIdx.y;
-    const int first = blockIdx.x * appendTokens;
-    const int count = min(appendTokens, keys.rows - first);
+    const int first = blockIdx.x * Tokens;
+    const int count = min(Tokens, keys.rows - first);
     for (int i = threadIdx.x; i < count * kvHeadDim; i += appendThreads) {
         const int token = i / kvHeadDim, d = i % kvHeadDim;
         centred[token][d] = __bfloat162float(keys.data[(first + token) * keys.stride + head * kvHeadDim + d]) -
@@ -48,17 +51,41 @@ __global__ void __launch_bounds__(appendThreads)
     }
     __syncthreads();
     const int c = threadIdx.x % sketchRank, sub = threadIdx.x / sketchRank;
-    float sums[appendTokens / 4] = {};
     const float* column = basis + int64_t(head) * kvHeadDim * sketchRank + c;
-    for (int d = 0; d < kvHeadDim; ++d) {
-        const float b = column[d * sketchRank];
+    if constexpr (Tokens <= 4) {
+        float sums[Tokens] = {};
+#pragma unroll 16
+        for (int d = sub * appendPart; d < (sub + 1) * appendPart; ++d) {
+            const float b = column[d * sketchRank];
 #pragma unroll
-        for (int i = 0; i < appendTokens / 4; ++i)
-            sums[i] += b * centred[i * 4 + sub][d];
+            for (int i = 0; i < Tokens; ++i)
+                sums[i] += b * centred[i][d];
+        }
+#pragma unroll
+        for (int i = 0; i < Tokens; ++i)
+            parts[sub][i][c] = sums[i];
+        __syncthreads();
+        if (sub < Tokens)
+            coordinates[sub][c] = ((parts[0][sub][c] + parts[1][sub][c]) + parts[2][sub][c]) + parts[3][sub][c];
+    } else {
+        float totals[Tokens / 4] = {};
+        for (int part = 0; part < 4; ++part) {
+            float sums[Tokens / 4] = {};
+#pragma unroll 8
+            for (int d = part * appendPart; d < (part + 1) * appendPart; ++d) {
+                const float b = column[d * sketchRank];
+#pragma unroll
+                for (int i = 0; i < Tokens / 4; ++i)
+                    sums[i] += b * centred[i * 4 + sub][d];
+            }
+#pragma unroll
+            for (int i = 0; i < Tokens / 4; ++i)
+                totals[i] += sums[i];
+        }
+#pragma unroll
+        for (int i = 0; i < Tokens / 4; ++i)
+            coordinates[i * 4 + sub][c] = totals[i];
     }
-#pragma unroll
-    for (int i = 0; i < appendTokens / 4; ++i)
-        coordinates[i * 4 + sub][c] = sums[i];
     __syncthreads();
 
     // One warp per token: a lane packs coordinates 2 l and 2 l + 1.
@@ -326,9 +353,11 @@ cudaError_t launchSketchAppend(MatrixView<const __nv_bfloat16> keys, int kvHeads
         return cudaErrorInvalidValue;
     if (keys.rows == 0)
         return cudaSuccess;
-    const dim3 grid((keys.rows + appendTokens - 1) / appendTokens, kvHeads);
-    OCTAVO_CUDA_TRY(launchDependent(sketchAppendKernel, grid, appendThreads, 0, stream, keys, kvHeads, basis, means,
-                                    firstToken, sketch));
+    const int blockTokens = keys.rows <= 4 ? 4 : 32;
+    const auto kernel = keys.rows <= 4 ? sketchAppendKernel<4> : sketchAppendKernel<32>;
+    const dim3 grid((keys.rows + blockTokens - 1) / blockTokens, kvHeads);
+    OCTAVO_CUDA_TRY(
+        launchDependent(kernel, grid, appendThreads, 0, stream, keys, kvHeads, basis, means, firstToken, sketch));
     return cudaGetLastError();
 }
 

@@ -122,6 +122,13 @@ void checkSketch(Report& report)
         }
         const std::vector<std::uint8_t> gotCodes = codes.download();
         const std::vector<__half> gotScales = scales.download();
+        DeviceArray<std::uint8_t> codesAtOnce(codes.size());
+        codesAtOnce.zero();
+        const MatrixView<const __nv_bfloat16> allKeys{keysDevice.data(), tokens, kvHeads * 256, kvHeads * 256};
+        OCTAVO_REQUIRE(launchSketchAppend(allKeys, kvHeads, basisDevice.data(), meansDevice.data(), 0,
+                                          SketchView{codesAtOnce.data(), scales.data(), tiles}, nullptr));
+        report.expect(codesAtOnce.download() == gotCodes,
+                      "sketch heads=%d tokens=%d: depends on how keys were appended", kvHeads, tokens);
         std::vector<float> got;
         std::vector<double> want;
         std::vector<double> bound;
