@@ -53,8 +53,9 @@ std::uint16_t w4ScaleAt(const std::uint8_t* units, int inFeatures, int n, int k)
 /// Which kernel: the device's best, or the one that every device from sm_86 on can run.
 enum class W4Path { Auto, Portable };
 
-/// Work space of launchW4Gemm(): sums of blocks that share an output tile. Zeroed once before its first use; launches
-/// on one stream may share it.
+/// Work space of launchW4Gemm(): sums of blocks that share an output tile. Zeroed once before its first use; launches on
+/// one stream may share it. On sm_90 the block that begins a tile waits for those that go on with it, so all blocks of a
+/// product must get to run: products of one device belong on one stream.
 struct W4Workspace {
     float* partials = nullptr; ///< w4PartialFloats(blocks)
     int* arrivals = nullptr;   ///< w4Arrivals() of the widest linear, zero between launches

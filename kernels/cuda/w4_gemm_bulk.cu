@@ -32,14 +32,15 @@ struct Layout {
     static constexpr int bytes = barrierOffset + 2 * Stages * 8;
 };
 
+// Both products stay below 2^32: launchW4GemmBulk() looks.
 [[maybe_unused]] __device__ __forceinline__ int firstUnit(int block, int units, int blocks)
 {
-    return static_cast<int>(int64_t(block) * units / blocks);
+    return static_cast<int>(unsigned(block) * unsigned(units) / unsigned(blocks));
 }
 
 [[maybe_unused]] __device__ __forceinline__ int blockOf(int unit, int units, int blocks)
 {
-    return static_cast<int>((int64_t(unit + 1) * blocks - 1) / units);
+    return static_cast<int>((unsigned(unit + 1) * unsigned(blocks) - 1) / unsigned(units));
 }
 
 template <int RowTiles, int Passes, int Stages, int MinBlocks>
@@ -205,64 +206,55 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4G
                 const float4 other = exchange[i * 32];
                 s[0] += other.x, s[1] += other.y, s[2] += other.z, s[3] += other.w;
             }
-            bool complete = segmentBegin == tileBegin && unit == tileEnd;
-            if (!complete) {
-                // Blocks that share the tile leave their sums; the last to arrive adds them in the blocks' order.
-                constexpr int slotFloat4s = tileOutputs * w4MaxRows / 4;
-                constexpr int warpFloat4s = Passes * 2 * RowTiles * 32;
-                const int part = begin >= tileBegin ? 0 : 1;
-                float4* mine = reinterpret_cast<float4*>(args.partials) +
-                               (int64_t(blockIdx.x) * 2 + part) * slotFloat4s + warpN * warpFloat4s + lane;
+            // Blocks that share a tile: the one that has its beginning finishes it, since that is the last thing it
+            // does, while the others had it first. They leave their sums and say so; it adds them in the blocks' order.
+            constexpr int fragments = Passes * 2 * RowTiles;
+            constexpr int slotFloat4s = tileOutputs * w4MaxRows / 4;
+            float4* parts = reinterpret_cast<float4*>(args.partials) + warpN * fragments * 32 + lane;
+            int* arrived = args.arrivals + tile * 8 + warpN;
+            const bool owner = segmentBegin == tileBegin;
+            if (!owner) {
+                float4* mine = parts + int64_t(blockIdx.x) * slotFloat4s;
 #pragma unroll
-                for (int i = 0; i < Passes * 2 * RowTiles; ++i) {
+                for (int i = 0; i < fragments; ++i) {
                     float* s = &sums[0][0][0][0] + i * 4;
                     __stcg(mine + i * 32, float4{s[0], s[1], s[2], s[3]});
                 }
-                __threadfence();
                 __syncwarp();
-                const int firstBlock = blockOf(tileBegin, units, gridDim.x);
+                if (lane == 0)
+                    addRelease(arrived, 1);
+            } else if (unit != tileEnd) {
                 const int lastBlock = blockOf(tileEnd - 1, units, gridDim.x);
-                int last = 0;
+                const int others = lastBlock - static_cast<int>(blockIdx.x);
                 if (lane == 0) {
-                    last = atomicAdd(args.arrivals + tile * 8 + warpN, 1) == lastBlock - firstBlock;
-                    if (last)
-                        args.arrivals[tile * 8 + warpN] = 0;
+                    while (loadAcquire(arrived) != others) {
+                    }
+                    *arrived = 0;
                 }
-                last = __shfl_sync(fullMask, last, 0);
-                if (last) {
-                    __threadfence();
-                    complete = true;
-                    // Only the first block can have begun before the tile, and then its sums are its second part.
-                    const bool firstIsSecond = firstUnit(firstBlock, units, gridDim.x) < tileBegin;
-                    const float4* parts = reinterpret_cast<const float4*>(args.partials) + warpN * warpFloat4s + lane;
+                __syncwarp();
+                constexpr int batch = fragments <= 2 ? 4 : fragments <= 8 ? 2 : 1; // loads in flight at once
+                for (int block = blockIdx.x + 1; block <= lastBlock; block += batch) {
+                    float4 values[batch][fragments];
 #pragma unroll
-                    for (int i = 0; i < Passes * 2 * RowTiles * 4; ++i)
-                        (&sums[0][0][0][0])[i] = 0.0f;
-                    constexpr int fragments = Passes * 2 * RowTiles;
-                    constexpr int batch = fragments <= 2 ? 4 : fragments <= 8 ? 2 : 1; // loads in flight at once
-                    for (int block = firstBlock; block <= lastBlock; block += batch) {
-                        float4 values[batch][fragments];
+                    for (int j = 0; j < batch; ++j) {
 #pragma unroll
-                        for (int j = 0; j < batch; ++j) {
-                            const int64_t slotOf = int64_t(block + j) * 2 + (firstIsSecond && block + j == firstBlock);
+                        for (int i = 0; i < fragments; ++i)
+                            values[j][i] = block + j <= lastBlock
+                                               ? __ldcg(parts + int64_t(block + j) * slotFloat4s + i * 32)
+                                               : float4{0.0f, 0.0f, 0.0f, 0.0f};
+                    }
 #pragma unroll
-                            for (int i = 0; i < fragments; ++i)
-                                values[j][i] = block + j <= lastBlock ? __ldcg(parts + slotOf * slotFloat4s + i * 32)
-                                                                      : float4{0.0f, 0.0f, 0.0f, 0.0f};
-                        }
+                    for (int j = 0; j < batch; ++j) {
 #pragma unroll
-                        for (int j = 0; j < batch; ++j) {
-#pragma unroll
-                            for (int i = 0; i < fragments; ++i) {
-                                float* s = &sums[0][0][0][0] + i * 4;
-                                s[0] += values[j][i].x, s[1] += values[j][i].y;
-                                s[2] += values[j][i].z, s[3] += values[j][i].w;
-                            }
+                        for (int i = 0; i < fragments; ++i) {
+                            float* s = &sums[0][0][0][0] + i * 4;
+                            s[0] += values[j][i].x, s[1] += values[j][i].y;
+                            s[2] += values[j][i].z, s[3] += values[j][i].w;
                         }
                     }
                 }
             }
-            if (complete) {
+            if (owner) {
 #pragma unroll
                 for (int pass = 0; pass < Passes; ++pass)
 #pragma unroll
@@ -310,6 +302,9 @@ cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 
 cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
+    const std::int64_t units = std::int64_t{(args.tiles + 1) / 2} * args.groups;
+    if ((units + 1) * blocks >= (std::int64_t{1} << 32))
+        return cudaErrorInvalidValue;
     if (args.rows <= 8)
         return launch<1, 1, 5, 2>(args, blocks, stream);
     if (args.rows <= 16)
