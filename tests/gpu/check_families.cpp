@@ -7,6 +7,7 @@ std::span<const Family> checkFamilies()
 {
     static const Family families[] = {
         {"w4_gemm", checkW4Gemm},
+        {"argmax", checkArgmax},
         {"gdn_decode", checkGdnDecode},
         {"elementwise", checkElementwise},
         {"kv_rows", checkKvRows},

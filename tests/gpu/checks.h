@@ -7,6 +7,7 @@
 namespace octavo::gpu
 {
 
+void checkArgmax(Report& report);
 void checkW4Gemm(Report& report);
 void checkGdnDecode(Report& report);
 void checkElementwise(Report& report);

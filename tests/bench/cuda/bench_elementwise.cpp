@@ -1,5 +1,6 @@
 #include "tests/bench/cuda/benches.h"
 
+#include "kernels/cuda/argmax.h"
 #include "kernels/cuda/elementwise.h"
 
 namespace octavo::gpu
@@ -49,6 +50,18 @@ void benchElementwise(Report& report)
                                        launchBf16Gemv(xView, weightsView, y.data(), 96, GemmOutput::Bf16, s));
                                }),
                       2.0 * 96 * 5120);
+    }
+    const DeviceArray<float> logits(std::vector<float>(std::size_t(64) * 248320, 0.5f));
+    const DeviceArray<std::uint64_t> parts(argmaxWorkspaceWords(64));
+    const DeviceArray<std::int32_t> ids(64);
+    for (const int rows : {1, 8, 64}) {
+        const MatrixView<const float> view{logits.data(), rows, 248320, 248320};
+        bandwidthLine(report, "argmax of 248320, rows " + std::to_string(rows),
+                      medianUs(32,
+                               [&](int, cudaStream_t s) {
+                                   OCTAVO_REQUIRE(launchArgmax(view, 248320, parts.data(), ids.data(), s));
+                               }),
+                      4.0 * rows * 248320);
     }
 }
 
