@@ -106,8 +106,11 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
     report("Ready", steps, steps);
     spdlog::info("{}: {} parameters, contexts of {} tokens on {} devices", info.name, info.parameters, contextLimit,
                  devices.size());
-    return std::unique_ptr<Engine>(
-        std::make_unique<LocalEngine>(std::move(info), std::move(config), std::move(tokenizer), std::move(devices)));
+    SchedulerOptions scheduling;
+    scheduling.savedContexts = options.savedContexts;
+    scheduling.savedContextsQuota = options.savedContextsQuota;
+    return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(
+        std::move(info), std::move(config), std::move(tokenizer), std::move(devices), std::move(scheduling)));
 }
 
 } // namespace octavo::engine

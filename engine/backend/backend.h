@@ -11,7 +11,9 @@
 #include "engine/result.h"
 #include "engine/types.h"
 
+#include <cstddef>
 #include <cstdint>
+#include <memory>
 #include <span>
 #include <string>
 #include <vector>
@@ -52,6 +54,21 @@ struct StepEntry {
     std::span<const TokenId> tokens;
 };
 
+/// What a frozen sequence holds, for writing to a file: parts that stay as they are for as long as `storage` lives.
+/// They may be read on another thread; `storage` must be let go of on the backend's.
+struct SequenceImage {
+    std::vector<std::span<const std::byte>> parts;
+    std::shared_ptr<const void> storage;
+
+    std::int64_t bytes() const
+    {
+        std::int64_t sum = 0;
+        for (const auto& part : parts)
+            sum += std::int64_t(part.size());
+        return sum;
+    }
+};
+
 class Backend
 {
 public:
@@ -89,6 +106,19 @@ public:
 
     /// Keeps the first `keptRows` (>= 1) of the rows that the last step() ran for `slot` and forgets the others.
     virtual Result<void> commit(SlotId slot, int keptRows) = 0;
+
+    /// Names the layout of images and all that decides their values; empty where sequences cannot be saved.
+    virtual std::string imageFormat() const { return {}; }
+    virtual Result<SequenceImage> imageOf(SlotId /*slot*/)
+    {
+        return Error{ErrorCode::Unsupported, "this device cannot save contexts"};
+    }
+    /// A frozen sequence of `length` tokens from the parts of its image, one after another. Fails with FormatInvalid
+    /// where their size is another; OutOfMemory as createSequence().
+    virtual Result<SlotId> restoreSequence(std::int64_t /*length*/, std::span<const std::byte> /*image*/)
+    {
+        return Error{ErrorCode::Unsupported, "this device cannot open saved contexts"};
+    }
 };
 
 } // namespace octavo::engine

@@ -3,6 +3,7 @@
 #include "engine/scheduler/memory_budget.h"
 
 #include <algorithm>
+#include <cstring>
 #include <fstream>
 #include <new>
 #include <thread>
@@ -162,7 +163,6 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
         if (sequence->recurrent.empty() && m_recurrent.totalFloats() > 0)
             return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
                                                      mib(bytes) + ", which could not be had"};
-        sequence->bytes = bytes;
         if (source) {
             sequence->length = held;
             sequence->kv.shareFrom(source->kv, held);
@@ -171,7 +171,7 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
         const SlotId slot{m_nextSlot};
         m_sequences.emplace(slot, std::move(sequence));
         ++m_nextSlot;
-        m_reservedBytes += bytes;
+        countMemory();
         return slot;
     } catch (const std::bad_alloc&) {
         return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
@@ -179,14 +179,27 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
     }
 }
 
+/// Pages in use count once, whoever shares them and whoever took them first; on top comes what sequences may still take.
+void CpuBackend::countMemory()
+{
+    const std::int64_t inUse = m_pages.pagesInUse();
+    std::int64_t reserved = inUse;
+    for (const auto& [slot, sequence] : m_sequences) {
+        const std::int64_t pages = (sequence->maxTokens + cpu::pageTokens - 1) / cpu::pageTokens;
+        reserved += std::max<std::int64_t>(0, pages - sequence->kv.pages());
+    }
+    const std::int64_t states = std::int64_t(m_sequences.size()) * m_recurrent.totalFloats();
+    m_kvBytes = inUse * m_pages.shape().pageBytes();
+    m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float));
+}
+
 void CpuBackend::destroySequence(SlotId slot)
 {
     const auto it = m_sequences.find(slot);
     if (it == m_sequences.end())
         return;
-    m_reservedBytes -= it->second->bytes;
     m_sequences.erase(it);
-    m_kvBytes = m_pages.pagesInUse() * m_pages.shape().pageBytes();
+    countMemory();
 }
 
 std::int64_t CpuBackend::length(SlotId slot) const
@@ -225,7 +238,7 @@ Result<CpuSequence*> CpuBackend::ready(SlotId slot, std::span<const TokenId> tok
 Result<void> CpuBackend::makeRoom(CpuSequence& sequence, std::int64_t tokens)
 {
     const bool done = sequence.kv.prepare(sequence.length, tokens);
-    m_kvBytes = m_pages.pagesInUse() * m_pages.shape().pageBytes();
+    countMemory();
     if (!done)
         return Error{ErrorCode::OutOfMemory, "No memory was left for the keys and values of " +
                                                  std::to_string(tokens) + " more tokens (" +
@@ -323,6 +336,54 @@ Result<void> CpuBackend::commit(SlotId slot, int keptRows)
     sequence->pendingRows = 0;
     sequence->kv.truncate(sequence->length);
     return {};
+}
+
+/// The kernel path is part of it: rows read on another path differ in their last bits.
+std::string CpuBackend::imageFormat() const
+{
+    return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", float state, " +
+           std::string(cpu::pathName(m_kernels.path)) + ", 1";
+}
+
+Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
+{
+    OCTAVO_TRY(const CpuSequence* sequence, ready(slot, {}));
+    struct Storage {
+        std::vector<float> recurrent;
+        KvRows kv;
+    };
+    const std::int64_t floats = m_recurrent.totalFloats();
+    auto storage = std::make_shared<Storage>(
+        Storage{{sequence->recurrent.as<float>(), sequence->recurrent.as<float>() + floats}, KvRows(m_pages)});
+    storage->kv.shareFrom(sequence->kv, sequence->length); // whoever writes to them next copies first
+    SequenceImage image;
+    image.parts.push_back(std::as_bytes(std::span(storage->recurrent)));
+    for (int page = 0; page < storage->kv.pages(); ++page)
+        image.parts.push_back(storage->kv.pageBytes(page));
+    image.storage = std::move(storage);
+    return image;
+}
+
+Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const std::byte> image)
+{
+    const std::int64_t pages = (length + cpu::pageTokens - 1) / cpu::pageTokens;
+    const std::int64_t stateBytes = m_recurrent.totalFloats() * std::int64_t(sizeof(float));
+    const std::int64_t pageBytes = m_pages.shape().pageBytes();
+    if (length < 1 || std::int64_t(image.size()) != stateBytes + pages * pageBytes)
+        return Error{ErrorCode::FormatInvalid, "A saved sequence of " + std::to_string(length) + " tokens has " +
+                                                   std::to_string(image.size()) + " bytes, expected " +
+                                                   std::to_string(stateBytes + pages * pageBytes)};
+    OCTAVO_TRY(const SlotId slot, createSequence(length));
+    CpuSequence& sequence = *m_sequences.at(slot);
+    if (const auto room = makeRoom(sequence, length); !room) {
+        destroySequence(slot);
+        return room.error();
+    }
+    std::memcpy(sequence.recurrent.as<std::byte>(), image.data(), std::size_t(stateBytes));
+    for (int page = 0; page < int(pages); ++page)
+        std::memcpy(sequence.kv.pageData(page), image.data() + stateBytes + page * pageBytes, std::size_t(pageBytes));
+    sequence.length = length;
+    return slot;
 }
 
 } // namespace octavo::engine

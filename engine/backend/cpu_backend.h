@@ -32,6 +32,9 @@ public:
     Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(SlotId slot, int keptRows) override;
+    std::string imageFormat() const override;
+    Result<SequenceImage> imageOf(SlotId slot) override;
+    Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;
 
 private:
     CpuBackend(CpuModel model, const kernels::cpu::Kernels& kernels, int threads, std::int64_t budgetBytes);
@@ -41,6 +44,7 @@ private:
     /// The sequence, when it exists, has nothing uncommitted, and `tokens` are valid and fit.
     Result<CpuSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
     Result<void> makeRoom(CpuSequence& sequence, std::int64_t tokens);
+    void countMemory();
 
     const CpuModel m_model;
     const kernels::cpu::Kernels& m_kernels;

@@ -12,6 +12,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace octavo::engine
@@ -57,6 +58,12 @@ public:
     void truncate(std::int64_t length);
 
     int pages() const { return int(m_pages.size()); }
+    /// A page as it is, for saving and restoring.
+    std::byte* pageData(int page) const { return m_pages[std::size_t(page)].get(); }
+    std::span<const std::byte> pageBytes(int page) const
+    {
+        return {pageData(page), std::size_t(m_pool->shape().pageBytes())};
+    }
     kernels::cpu::KvPageView view(int page, int layer, int kvHead) const;
     void write(const kernels::cpu::Kernels& kernels, int layer, int kvHead, std::int64_t position, const float* k,
                const float* v) const;

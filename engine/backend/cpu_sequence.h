@@ -42,7 +42,6 @@ struct CpuSequence {
 
     const RecurrentShape shape;
     const std::int64_t maxTokens;
-    std::int64_t bytes = 0;  ///< reserved for it
     std::int64_t length = 0; ///< of confirmed rows
     int pendingRows = 0;     ///< rows of a step that wait for commit(); positions length .. length + pendingRows - 1
     KvRows kv;

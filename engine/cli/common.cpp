@@ -42,6 +42,7 @@ std::vector<OptionSpec> engineOptions()
         {"--threads", "N", "compute threads of the CPU backend (default: all)"},
         {"--context-limit", "N", "tokens that one agent may hold (default: 250000, or what the model allows)"},
         {"--cpu-path", "NAME", "force plain, avx2, avx512 or reference (default: the best there is)"},
+        {"--saved-contexts", "DIR", "keep contexts that were read there, and open them again (default: keep none)"},
         {"--sparse", "MODE", "on, off or auto (default): decode reads picked rows, or all"},
     };
 }
@@ -68,6 +69,7 @@ Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments)
     options.threads = int(threads);
     OCTAVO_TRY(options.contextLimit, arguments.integer("--context-limit", 0, 0));
     options.cpuPath = arguments.text("--cpu-path");
+    options.savedContexts = arguments.text("--saved-contexts");
     const std::string sparse = arguments.text("--sparse", "auto");
     if (sparse == "on")
         options.sparse = engine::SparseMode::On;

@@ -55,6 +55,7 @@ Result<void> runGenerate(const Arguments& arguments, Streams& streams)
     engine::GenerationRequest request;
     OCTAVO_TRY(const std::int64_t maxTokens, arguments.integer("--max-tokens", 256, 0, 1 << 24));
     request.maxNewTokens = int(maxTokens);
+    OCTAVO_TRY(request.contextTokens, arguments.integer("--context-tokens", 0));
     OCTAVO_TRY(request.sampling, readSampling(arguments));
     request.stopStrings = arguments.texts("--stop");
     const std::string draft = arguments.text("--draft", "on");
@@ -93,7 +94,9 @@ Result<void> runGenerate(const Arguments& arguments, Streams& streams)
             {"text", text},
             {"finish_reason", finishName(finished.reason)},
             {"prompt_tokens", stats.promptTokens},
+            {"reused_tokens", stats.reusedTokens},
             {"new_tokens", stats.newTokens},
+            {"ttft_ms", stats.ttftMs},
             {"prefill_ms", stats.prefillMs},
             {"decode_ms", stats.decodeMs},
             {"tokens_per_s", stats.decodeTokensPerSecond()},
@@ -120,6 +123,7 @@ Command generateCommand()
                     {"--prompt", "TEXT", "the prompt; the text of special tokens counts as those tokens"},
                     {"--ids", "FILE", "the prompt as token ids (\"-\": from stdin)"},
                     {"--max-tokens", "N", "write at most this many tokens (default: 256)"},
+                    {"--context-tokens", "N", "the first N tokens are a context to keep for later (default: 0)"},
                     {"--temperature", "T", "0 (default): always the likeliest token"},
                     {"--top-p", "P", "keep the likeliest tokens up to this probability (default: 1, all)"},
                     {"--top-k", "K", "keep the K likeliest tokens (default: 0, all)"},

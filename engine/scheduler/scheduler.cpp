@@ -7,6 +7,9 @@
 #include <algorithm>
 #include <cassert>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 namespace octavo::engine {
 namespace {
 
@@ -64,6 +67,11 @@ Scheduler::Scheduler(Backend& backend, SchedulerOptions options)
 {
     assert(m_options.tokenizer && m_options.nowUs && m_options.contextLimit > 0);
     assert(m_options.checkpointInterval % checkpointStride == 0);
+    const std::string format = backend.imageFormat();
+    if (!m_options.savedContexts.empty() && !format.empty()) {
+        const std::uint64_t key = XXH3_64bits_withSeed(format.data(), format.size(), m_options.modelHash);
+        m_store = std::make_unique<ContextStore>(m_options.savedContexts, m_options.savedContextsQuota, key);
+    }
 }
 
 Scheduler::~Scheduler()
@@ -123,6 +131,8 @@ bool Scheduler::runRound()
 {
     if (m_failure)
         return false;
+    if (m_store)
+        m_store->reclaim();
     admit();
     std::vector<Task*> writers = pickWriters();
     if (writers.empty() || m_planner.sliceIsDue()) {
@@ -186,9 +196,13 @@ bool Scheduler::admitTask(Task& task)
         return false;
     // The last token is read in any case: its logits begin the answer.
     const std::int64_t reusable = task.request.maxNewTokens > 0 ? task.promptTokens() - 1 : task.readTarget;
-    const PrefixCache::Hit hit = m_options.reusePrefixes ? m_cache.longest(*task.prompt, reusable) : PrefixCache::Hit{};
+    PrefixCache::Hit hit = m_options.reusePrefixes ? m_cache.longest(*task.prompt, reusable) : PrefixCache::Hit{};
     task.waitingFor = m_options.reusePrefixes ? readerWorthWaitingFor(task, hit.length) : nullptr;
     if (task.waitingFor)
+        return false;
+    if (const PrefixCache::Hit saved = reopen(task, hit.length, reusable); saved.length > hit.length)
+        hit = saved;
+    if (m_failure)
         return false;
 
     task.startedUs = m_options.nowUs();
@@ -284,6 +298,51 @@ void Scheduler::planCheckpoints(Task& task, std::int64_t held)
     task.checkpoints.erase(task.checkpoints.begin(), task.checkpoints.upper_bound(held));
 }
 
+PrefixCache::Hit Scheduler::reopen(const Task& task, std::int64_t held, std::int64_t limit)
+{
+    const ContextStore::Entry* saved = m_store && m_options.reusePrefixes ? m_store->longest(*task.prompt, limit) : nullptr;
+    if (!saved || saved->length < held + worthWaiting)
+        return {};
+    const std::int64_t length = saved->length;
+    const std::int64_t budget = m_options.memoryBudgetBytes;
+    while (budget > 0 && sequenceMemoryUsed() + m_backend.sequenceBytes(length) > budget) {
+        if (!m_cache.evictOne())
+            return {};
+    }
+    const auto opened = m_store->open(*saved, *task.prompt);
+    if (!opened) {
+        spdlog::warn("{}", opened.error().message);
+        return {};
+    }
+    const auto slot = m_backend.restoreSequence(length, opened->image);
+    if (!slot) {
+        if (slot.error().code == ErrorCode::DeviceFailure)
+            deviceFailed(slot.error());
+        else
+            spdlog::warn("a saved context of {} tokens cannot be used: {}", length, slot.error().message);
+        return {};
+    }
+    m_cache.insert(*slot, opened->tokens, length, PrefixCache::Kind::Context, task.request.agent);
+    return {*slot, length};
+}
+
+void Scheduler::saveContext(const Task& task, SlotId frozen)
+{
+    if (!m_store)
+        return;
+    auto image = m_backend.imageOf(frozen);
+    if (image)
+        m_store->save(task.prompt, task.done, *std::move(image));
+    else
+        spdlog::warn("a context of {} tokens cannot be saved: {}", task.done, image.error().message);
+}
+
+void Scheduler::flushSavedContexts()
+{
+    if (m_store)
+        m_store->flush();
+}
+
 // --- Reading ---------------------------------------------------------------------------------------------------------
 
 Task* Scheduler::pickReader()
@@ -376,9 +435,11 @@ void Scheduler::leaveCheckpoint(Task& task, PrefixCache::Kind kind)
     auto frozen = m_backend.forkSequence(task.slot, task.done);
     while (!frozen && isOutOfMemory(frozen.error()) && m_cache.evictOne())
         frozen = m_backend.forkSequence(task.slot, task.done);
-    if (frozen)
+    if (frozen) {
         m_cache.insert(*frozen, task.prompt, task.done, kind, task.request.agent);
-    else if (frozen.error().code == ErrorCode::DeviceFailure)
+        if (kind == PrefixCache::Kind::Context)
+            saveContext(task, *frozen);
+    } else if (frozen.error().code == ErrorCode::DeviceFailure)
         deviceFailed(frozen.error());
     else
         spdlog::debug("no room to keep a checkpoint at {} tokens: {}", task.done, frozen.error().message);

@@ -15,10 +15,12 @@
 #include "engine/engine.h"
 #include "engine/metrics/rate_meter.h"
 #include "engine/metrics/work_log.h"
+#include "engine/scheduler/context_store.h"
 #include "engine/scheduler/prefix_cache.h"
 #include "engine/scheduler/slice_planner.h"
 #include "engine/scheduler/task.h"
 
+#include <filesystem>
 #include <functional>
 #include <map>
 #include <memory>
@@ -36,6 +38,9 @@ struct SchedulerOptions {
     std::int64_t checkpointInterval = 8192;  ///< on long reads; a multiple of 64
     bool reusePrefixes = true;               ///< off: every prompt is read in full
     bool readAnswersWhenIdle = true;         ///< so that a follow-up question finds the last answer read
+    std::filesystem::path savedContexts;     ///< folder for contexts on disk; empty: none are kept
+    std::int64_t savedContextsQuota = 0;     ///< bytes
+    std::uint64_t modelHash = 0;             ///< of model and tokenizer, for saved contexts
     SlicePlanner::Limits slices;
     std::function<std::int64_t()> nowUs;     ///< a steady clock, from the Engine's start
 };
@@ -61,6 +66,9 @@ public:
     /// Fills in what this class knows: agents, work, rates.
     void describe(DeviceMetrics& metrics);
 
+    /// Waits until every context queued for saving is on disk.
+    void flushSavedContexts();
+
     /// Prefixes on this device or about to be, for placing agents near them.
     std::vector<PrefixRef> residentPrefixes() const;
     int numRequests() const; ///< queued or running, idle work left out
@@ -77,6 +85,8 @@ private:
     const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
     Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
     void planCheckpoints(Task& task, std::int64_t held);
+    PrefixCache::Hit reopen(const Task& task, std::int64_t held, std::int64_t limit);
+    void saveContext(const Task& task, SlotId frozen);
 
     Task* pickReader();
     std::vector<Task*> pickWriters();
@@ -109,6 +119,7 @@ private:
     Backend& m_backend;
     SchedulerOptions m_options;
     PrefixCache m_cache;
+    std::unique_ptr<ContextStore> m_store; // null: contexts are not saved
     SlicePlanner m_planner;
     StepCost m_stepCost;
     std::vector<std::unique_ptr<Task>> m_tasks; // in order of arrival

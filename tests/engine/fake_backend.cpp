@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <chrono>
+#include <cstring>
 #include <thread>
 
 namespace octavo::test {
@@ -163,6 +164,33 @@ Result<void> FakeBackend::commit(SlotId slot, int keptRows)
     sequence->uncommittedRows = 0;
     ++m_device->commits;
     return {};
+}
+
+Result<SequenceImage> FakeBackend::imageOf(SlotId slot)
+{
+    const Sequence* sequence = find(slot);
+    if (!sequence)
+        return Error{ErrorCode::InvalidArgument, "no such sequence"};
+    auto copy = std::make_shared<Sequence>(*sequence);
+    SequenceImage image;
+    image.parts = {std::as_bytes(std::span(copy->states)), std::as_bytes(std::span(copy->tokens))};
+    image.storage = std::move(copy);
+    return image;
+}
+
+Result<SlotId> FakeBackend::restoreSequence(std::int64_t length, std::span<const std::byte> image)
+{
+    const auto count = std::size_t(length);
+    if (image.size() != count * (sizeof(std::uint64_t) + sizeof(TokenId)))
+        return Error{ErrorCode::FormatInvalid, "a fake image of another size"};
+    Sequence sequence;
+    sequence.states.resize(count);
+    sequence.tokens.resize(count);
+    std::memcpy(sequence.states.data(), image.data(), count * sizeof(std::uint64_t));
+    std::memcpy(sequence.tokens.data(), image.data() + count * sizeof(std::uint64_t), count * sizeof(TokenId));
+    sequence.maxTokens = length;
+    sequence.ownBytes = sequenceBytes(length);
+    return add(std::move(sequence));
 }
 
 FakeBackend::Sequence* FakeBackend::find(SlotId slot)

@@ -74,6 +74,9 @@ public:
                          std::span<float> logits) override;
     Result<void> step(std::span<const engine::StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(engine::SlotId slot, int keptRows) override;
+    std::string imageFormat() const override { return "fake " + m_device->name; }
+    Result<engine::SequenceImage> imageOf(engine::SlotId slot) override;
+    Result<engine::SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;
 
 private:
     struct Sequence {
