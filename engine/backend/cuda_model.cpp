@@ -104,6 +104,7 @@ Result<CudaLinear> CudaModel::uploadDense(std::span<const LinearWeight* const> p
     std::vector<float> row(static_cast<std::size_t>(inFeatures));
     int outFeatures = 0;
     for (const LinearWeight* part : parts) {
+        values.reserve(values.size() + std::size_t(part->parameters()));
         for (int n = 0; n < part->outFeatures; ++n) {
             part->dequantizeRow(n, row);
             std::ranges::transform(row, std::back_inserter(values), toBf16);

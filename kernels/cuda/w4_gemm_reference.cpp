@@ -58,16 +58,19 @@ void packW4(const std::uint32_t* qweight, const std::uint16_t* scales, int outFe
         for (int n = 0; n < outFeatures; ++n) {
             const std::uint32_t word = qweight[std::int64_t{k8} * outFeatures + n];
             const std::uint16_t scale = scales[std::int64_t{k8 * 8 / w4GroupSize} * outFeatures + n];
-            for (int i = 0; i < 8; ++i) {
-                const W4Place place = placeOf(inFeatures, firstOut + n, k8 * 8 + i);
+            // Inputs 2 j and 2 j + 1 go to the j-th of four lanes, into nibbles four apart.
+            const W4Place place = placeOf(inFeatures, firstOut + n, k8 * 8);
+            const std::uint32_t mask = 0x000f000fu << (4 * place.nibble);
+            for (int j = 0; j < 4; ++j) {
+                std::uint8_t* at = out.data() + place.word + j * 16;
+                const std::uint32_t pair = word >> (8 * j);
                 std::uint32_t target;
-                std::memcpy(&target, out.data() + place.word, 4);
-                target &= ~(15u << (4 * place.nibble));
-                target |= ((word >> (4 * i)) & 15u) << (4 * place.nibble);
-                std::memcpy(out.data() + place.word, &target, 4);
-                if (i == 0)
-                    std::memcpy(out.data() + place.scale, &scale, 2);
+                std::memcpy(&target, at, 4);
+                target = (target & ~mask) | ((pair & 15u) | (pair & 0xf0u) << 12) << (4 * place.nibble);
+                std::memcpy(at, &target, 4);
             }
+            if (k8 * 8 % w4GroupSize == 0)
+                std::memcpy(out.data() + place.scale, &scale, 2);
         }
     }
 }
