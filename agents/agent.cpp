@@ -107,6 +107,32 @@ void Agent::stop()
     d->engineDone(MessageState::Stopped, {}, {});
 }
 
+Result<void> Agent::continueAnswer()
+{
+    if (d->busy())
+        return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
+    const MessageState state = d->messages.isEmpty() ? MessageState::Complete : d->messages.last().state;
+    if (state != MessageState::Stopped && state != MessageState::Interrupted && state != MessageState::LengthLimit)
+        return Error{ErrorCode::NotFound, "the last answer did not end early: there is nothing to go on with"};
+    OCTAVO_TRY(const qint64 tokens, d->checkRoom({}, d->messages.size()));
+    d->abandon();
+    Message& answer = d->messages.last();
+    d->turns.remove(answer.id);
+    answer.state = MessageState::Pending;
+    answer.problem.clear();
+    AnswerRun prepared;
+    prepared.answer = answer.id;
+    prepared.continues = true;
+    d->start(std::move(prepared), tokens);
+    const Message copy = answer;
+    emit messageChanged(copy);
+    d->workbench->d->write([copy](SessionStore& s) { return s.updateMessage(copy); },
+                           [p = d.get(), serial = d->run->serial, post = *d->poster](bool) {
+                               post.post([p, serial] { p->proceed(serial); });
+                           });
+    return {};
+}
+
 Result<void> Agent::regenerate()
 {
     if (d->busy())
@@ -302,12 +328,6 @@ Result<void> Agent::Private::begin(const QString& question, const Message* exist
         w.keepConversation(created);
     }
 
-    run = std::make_unique<AnswerRun>();
-    run->serial = nextSerial++;
-    run->answer = answer.message.id;
-    run->clock.start();
-    if (const ContextEntry* entry = w.entry(context); entry != nullptr && entry->data)
-        run->scanner = std::make_shared<CitationScanner>(entry->data->index);
     for (const StoredMessage& stored : std::as_const(added)) {
         messages.append(stored.message);
         emit q->messageAdded(stored.message);
@@ -317,11 +337,9 @@ Result<void> Agent::Private::begin(const QString& question, const Message* exist
     draft.clear();
     draftDirty = false;
     emit q->draftChanged(draft);
-    status = AgentStatus{};
-    status.activity = Activity::Queued;
-    status.contextTokens = tokens;
-    status.contextLimit = w.engine->model().contextLimit;
-    emitStatus();
+    AnswerRun prepared;
+    prepared.answer = answer.message.id;
+    start(std::move(prepared), tokens);
 
     // The question is committed before the engine sees it; should the disk refuse, the answer still comes.
     const quint64 serial = run->serial;
@@ -335,6 +353,21 @@ Result<void> Agent::Private::begin(const QString& question, const Message* exist
         },
         [this, serial, post = *poster](bool) { post.post([this, serial] { proceed(serial); }); });
     return {};
+}
+
+void Agent::Private::start(AnswerRun&& prepared, qint64 promptTokens)
+{
+    Workbench::Private& w = *workbench->d;
+    run = std::make_unique<AnswerRun>(std::move(prepared));
+    run->serial = nextSerial++;
+    run->clock.start();
+    if (const ContextEntry* entry = w.entry(context); entry != nullptr && entry->data)
+        run->scanner = std::make_shared<CitationScanner>(entry->data->index);
+    status = AgentStatus{};
+    status.activity = Activity::Queued;
+    status.contextTokens = promptTokens;
+    status.contextLimit = w.engine->model().contextLimit;
+    emitStatus();
 }
 
 void Agent::Private::proceed(quint64 serial)
@@ -367,8 +400,12 @@ void Agent::Private::submit()
     request.id = run->request = w.engine->nextRequestId();
     request.agent = engine::AgentId(quint32(index));
     request.prompt = entry.data->ids;
-    const auto turns = conversationIds(messages.size() - 1);
+    const auto turns = conversationIds(messages.size() - 1); // up to the question
     request.prompt.insert(request.prompt.end(), turns.begin(), turns.end());
+    if (run->continues) {
+        const Message& answer = messages.last();
+        w.prompt->appendUnfinishedAnswer(request.prompt, answer.text.toStdString(), ids.value(answer.id));
+    }
     request.contextTokens = qint64(entry.data->ids.size());
     request.maxNewTokens = w.options.maxNewTokens;
     request.sampling = w.options.sampling;
@@ -459,23 +496,26 @@ void Agent::Private::appendText(const QString& text, std::vector<engine::TokenId
 
 void Agent::Private::postCitations(const QString& text, bool last)
 {
-    workbench->d->citationPool.start([this, text, last, scanner = run->scanner, serial = run->serial, post = *poster] {
+    // The first piece brings what an answer that goes on had already.
+    const QString piece = std::exchange(run->scanned, true) ? text : message(run->answer)->text;
+    workbench->d->citationPool.start([this, piece, last, scanner = run->scanner, serial = run->serial, post = *poster] {
         qsizetype before = 0;
         QList<Citation> found;
         if (scanner) {
             before = scanner->citations().size();
-            scanner->append(text);
+            scanner->append(piece);
             if (last)
                 scanner->finish();
             found = scanner->citations();
         }
         if (!last && found.size() == before)
             return;
-        post.post([this, serial, last, found] {
+        post.post([this, serial, last, found, known = scanner != nullptr] {
             if (!run || run->serial != serial)
                 return;
             Message* answer = message(run->answer);
-            answer->citations = found;
+            if (known)
+                answer->citations = found;
             if (last)
                 finish();
             else

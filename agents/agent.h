@@ -41,6 +41,8 @@ public:
     /// NotFound (no context); nothing is stored then.
     Result<void> ask(const QString& question);
     void stop();                              ///< at once for the eye; text so far is kept
+    /// Lets an answer that was Stopped, Interrupted or cut at the LengthLimit go on where it ended.
+    Result<void> continueAnswer();
     Result<void> regenerate();                ///< replaces the last answer
     Result<void> editLast(const QString& question); ///< replaces the last question and its answer
     void setContext(ContextId context);       ///< starts a new conversation about another context

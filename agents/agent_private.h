@@ -25,6 +25,8 @@ struct AnswerRun {
     bool submitted = false;
     bool stopping = false;  ///< by the user: text that still comes is dropped
     bool finishing = false; ///< the engine is done with it
+    bool continues = false;                   ///< the answer had text already
+    bool scanned = false;                     ///< citations of the text so far were asked for
     bool waitsForContext = false;
     std::unique_ptr<AnswerStream> stream;
     std::shared_ptr<CitationScanner> scanner; ///< used on the citation thread only
@@ -72,6 +74,7 @@ struct Agent::Private {
     Result<qint64> checkRoom(const QString& question, qsizetype keptMessages);
     PromptBuilder::Ids conversationIds(qsizetype numMessages);
     void proceed(quint64 serial); ///< the question is stored
+    void start(AnswerRun&& prepared, qint64 promptTokens);
     void contextRead(quint64 serial, const Result<void>& result);
     void submit();
     void take(quint64 serial, StreamBatch&& batch);

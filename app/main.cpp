@@ -1,22 +1,42 @@
 #include "app/octavo_commands.h"
+#include "app/window_options.h"
+#include "ui/run_window.h"
 
-#include <QCoreApplication>
+#include <QApplication>
 
 #include <iostream>
 #include <spdlog/sinks/stdout_sinks.h>
 #include <spdlog/spdlog.h>
+
+namespace {
+
+int openWindow(int argc, char** argv, const std::vector<std::string>& words)
+{
+    const auto options = octavo::app::readWindowOptions(words);
+    if (!options) {
+        std::cerr << "octavo: " << options.error().message << "; try octavo --help\n";
+        return options.error().code == octavo::ErrorCode::InvalidArgument ? 2 : 1;
+    }
+    if (!octavo::app::hasDisplay()) {
+        std::cerr << "octavo: there is no display to open a window on; octavo ask answers on the terminal\n";
+        return 1;
+    }
+    const QApplication application(argc, argv);
+    return octavo::ui::runWindow(options->workbench, options->repositories);
+}
+
+} // namespace
 
 int main(int argc, char** argv)
 {
     spdlog::set_default_logger(spdlog::stderr_logger_mt("octavo"));
     spdlog::set_level(spdlog::level::warn);
     QCoreApplication::setApplicationName(QStringLiteral("octavo"));
+    QCoreApplication::setApplicationVersion(QStringLiteral(OCTAVO_VERSION));
     const std::vector<std::string> words(argv + 1, argv + argc);
+    if (!octavo::app::isCommand(words))
+        return openWindow(argc, argv, words);
     octavo::cli::Streams streams{std::cin, std::cout, std::cerr};
-    if (octavo::app::isCommand(words)) {
-        const QCoreApplication application(argc, argv);
-        return octavo::cli::runCommand("octavo", octavo::app::octavoCommands(), words, streams);
-    }
-    std::cerr << "octavo: this build has no window; try octavo --help\n";
-    return 1;
+    const QCoreApplication application(argc, argv);
+    return octavo::cli::runCommand("octavo", octavo::app::octavoCommands(), words, streams);
 }

@@ -164,7 +164,7 @@ void PromptBuilder::appendQuestion(Ids& ids, std::string_view question) const
     }
 }
 
-void PromptBuilder::appendAnswer(Ids& ids, std::string_view text, std::span<const TokenId> answerIds) const
+void PromptBuilder::appendUnfinishedAnswer(Ids& ids, std::string_view text, std::span<const TokenId> answerIds) const
 {
     const bool usable = !answerIds.empty() && std::none_of(answerIds.begin(), answerIds.end(), [this](TokenId id) {
         return id < 0 || id >= m_tokenizer->endId() || m_tokenizer->isAdded(id);
@@ -173,6 +173,11 @@ void PromptBuilder::appendAnswer(Ids& ids, std::string_view text, std::span<cons
         ids.insert(ids.end(), answerIds.begin(), answerIds.end());
     else
         append(ids, *m_tokenizer, text);
+}
+
+void PromptBuilder::appendAnswer(Ids& ids, std::string_view text, std::span<const TokenId> answerIds) const
+{
+    appendUnfinishedAnswer(ids, text, answerIds);
     ids.push_back(m_end);
     append(ids, *m_tokenizer, "\n");
 }

@@ -53,6 +53,8 @@ public:
 
     /// The user's turn and the opening of the assistant's.
     void appendQuestion(Ids& ids, std::string_view question) const;
+    /// An answer that is to go on; see appendAnswer().
+    void appendUnfinishedAnswer(Ids& ids, std::string_view text, std::span<const engine::TokenId> answerIds) const;
     /// The answer and the end of its turn. `answerIds` are the ids that the model wrote, so that memory of them is
     /// found again; where one of them is an added token, or there are none, `text` is encoded instead.
     void appendAnswer(Ids& ids, std::string_view text, std::span<const engine::TokenId> answerIds) const;

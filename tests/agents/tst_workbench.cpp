@@ -411,6 +411,35 @@ private slots:
         }
     }
 
+    void anAnswerThatEndedEarlyGoesOn()
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying({"see `README", ".md`\n"});
+            script.waits = r.maxNewTokens > 0 && r.prompt.back() == '\n'; // not the one that goes on
+            if (!script.waits)
+                script.pieces = {".md` and more"};
+            return script;
+        });
+        bench.openWithContext();
+        QVERIFY(!bench.agent().continueAnswer());
+        check(bench.agent().ask("why?"));
+        QTRY_COMPARE(bench.agent().messages()[1].text, QStringLiteral("see `README"));
+        bench.open();
+        QCOMPARE(bench.agent().messages()[1].state, MessageState::Interrupted);
+        check(bench.agent().continueAnswer());
+        QCOMPARE(bench.agent().messages()[1].state, MessageState::Pending);
+        WAIT_IDLE(bench.agent());
+        QCOMPARE(bench.agent().messages().size(), 2);
+        QCOMPARE(bench.agent().messages()[1].text, QStringLiteral("see `README.md` and more"));
+        QCOMPARE(bench.agent().messages()[1].state, MessageState::Complete);
+        QCOMPARE(bench.agent().messages()[1].citations.size(), 1);
+        const auto sent = bench.questions()[0].prompt;
+        QVERIFY(QByteArray::fromStdString(bench.engine->tokenizer().decode(sent)).endsWith("see `README"));
+        bench.open();
+        QCOMPARE(bench.agent().messages()[1].text, QStringLiteral("see `README.md` and more"));
+        QVERIFY(!bench.agent().continueAnswer()); // it is complete now
+    }
+
     void conversationsAreSearchedRenamedDeletedAndBroughtBack()
     {
         Bench bench([](const auto&) { return saying({"flamingo"}); });

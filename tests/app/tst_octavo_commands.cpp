@@ -1,5 +1,6 @@
 #include "app/octavo_commands.h"
 #include "app/repository_options.h"
+#include "app/window_options.h"
 #include "tests/agents/git_fixture.h"
 
 #include <QJsonArray>
@@ -175,6 +176,18 @@ private slots:
         QVERIFY(octavo::app::isCommand({"--help"}));
         QVERIFY(!octavo::app::isCommand({}));
         QVERIFY(!octavo::app::isCommand({"/some/repository"}));
+    }
+
+    void theWindowTakesRepositoriesThatExist()
+    {
+        const auto options =
+            octavo::app::readWindowOptions({"--device", "cpu,cpu", m_fixture.root().toStdString()});
+        QVERIFY(options);
+        QCOMPARE(options->repositories, QStringList{m_fixture.root()});
+        QCOMPARE(options->workbench.engine.devices, (std::vector<std::string>{"cpu", "cpu"}));
+        QVERIFY(options->workbench.databasePath.endsWith("/octavo/octavo.db"));
+        QCOMPARE(octavo::app::readWindowOptions({"frobnicate"}).error().code, octavo::ErrorCode::NotFound);
+        QCOMPARE(octavo::app::readWindowOptions({"--frobnicate"}).error().code, octavo::ErrorCode::InvalidArgument);
     }
 
 private:

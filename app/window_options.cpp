@@ -1,0 +1,37 @@
+#include "app/window_options.h"
+
+#include "engine/cli/common.h"
+
+#include <QFile>
+#include <QFileInfo>
+#include <QStandardPaths>
+
+namespace octavo::app {
+
+Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
+{
+    const auto specs = cli::joined({cli::modelOption()}, cli::engineOptions());
+    OCTAVO_TRY(const cli::Arguments arguments, cli::Arguments::parse(specs, words));
+    WindowOptions out;
+    OCTAVO_TRY(out.workbench.engine, cli::readEngineOptions(arguments));
+    out.workbench.databasePath = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) +
+                                 QStringLiteral("/octavo/octavo.db");
+    for (const std::string& word : arguments.positional()) {
+        const QFileInfo info(QFile::decodeName(word.c_str()));
+        if (!info.exists())
+            return Error{ErrorCode::NotFound, "there is no command and no repository '" + word + "'"};
+        out.repositories.append(info.absoluteFilePath());
+    }
+    return out;
+}
+
+bool hasDisplay()
+{
+    for (const char* name : {"DISPLAY", "WAYLAND_DISPLAY", "QT_QPA_PLATFORM"}) {
+        if (!qEnvironmentVariableIsEmpty(name))
+            return true;
+    }
+    return false;
+}
+
+} // namespace octavo::app

@@ -1,0 +1,24 @@
+#pragma once
+
+/// `octavo [--model DIR] [--device D] [REPO...]`: what the window is opened with.
+
+#include "agents/workbench.h"
+#include "engine/cli/command.h"
+
+#include <QStringList>
+
+namespace octavo::app {
+
+struct WindowOptions {
+    agents::WorkbenchOptions workbench;
+    QStringList repositories; ///< absolute paths that exist
+};
+
+/// Fails with InvalidArgument (unknown option, a value out of range) or NotFound (a repository that does not exist;
+/// no demo model where none was named). Sessions are kept in the user's data folder.
+Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words);
+
+/// Whether the environment names a display, or a Qt platform that needs none.
+bool hasDisplay();
+
+} // namespace octavo::app
