@@ -10,8 +10,7 @@
 
 #include <algorithm>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 int commandScore(const QString& letters, const QString& name)
 {

@@ -10,8 +10,7 @@ class QLineEdit;
 class QListView;
 class QStandardItemModel;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class CommandPalette final : public QDialog
 {

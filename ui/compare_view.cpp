@@ -14,8 +14,7 @@
 
 #include <algorithm>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 QStringList comparableQuestions(const QList<agents::Agent*>& agents)
 {

@@ -8,8 +8,7 @@
 class QComboBox;
 class QHBoxLayout;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class TranscriptView;
 

@@ -8,10 +8,8 @@
 
 #include <cmath>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr auto kindProperty = "kind";
 

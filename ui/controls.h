@@ -13,8 +13,7 @@
 
 #include <vector>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 enum class ButtonKind { Normal, Primary, Quiet, Danger };
 

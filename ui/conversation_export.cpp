@@ -6,10 +6,8 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 using namespace agents;
 

@@ -7,8 +7,7 @@
 #include <QByteArray>
 #include <QString>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// Questions are headings, answers stand as they were written, each citation with what was found.
 QString conversationAsMarkdown(const agents::Agent& agent);

@@ -6,10 +6,8 @@
 #include <QMenu>
 #include <QPainter>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 /// The name of the program, its last letters in the accent colour.
 class Wordmark final : public QWidget

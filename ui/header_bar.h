@@ -8,8 +8,7 @@
 class QLineEdit;
 class QMenu;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class HeaderBar final : public QWidget
 {

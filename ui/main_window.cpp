@@ -5,7 +5,6 @@
 #include "ui/conversation_export.h"
 #include "ui/header_bar.h"
 #include "ui/notice_bar.h"
-#include "ui/pane/composer.h"
 #include "ui/pane/pane.h"
 #include "ui/pane/pane_state.h"
 #include "ui/setting_keys.h"
@@ -27,8 +26,7 @@
 
 #include <functional>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 using agents::Activity;
 
@@ -129,6 +127,8 @@ void MainWindow::becomeReady()
 
     m_sidebar = new Sidebar(m_workbench);
     m_sideDock->setWidget(m_sidebar);
+    m_sidebar->setMinimumWidth(metrics::sideWidth * 3 / 4);
+    resizeDocks({m_sideDock}, {metrics::sideWidth}, Qt::Horizontal);
     connect(m_sidebar, &Sidebar::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
     connect(m_sidebar, &Sidebar::changeContextRequested, this, &MainWindow::changeContextRequested);
     connect(m_sidebar, &Sidebar::removeContextRequested, this, &MainWindow::removeContext);
@@ -498,7 +498,7 @@ void MainWindow::saveSettings()
     if (currentPane())
         m_workbench->setSetting(setting_keys::currentPane, QString::number(currentPane()->agent()->index()));
     for (Pane* pane : m_grid->panes())
-        pane->agent()->setDraft(pane->composer()->text());
+        pane->saveDraft();
 }
 
 void MainWindow::closeEvent(QCloseEvent* event)

@@ -14,8 +14,7 @@
 class QDockWidget;
 class QStackedWidget;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class CompareView;
 class HeaderBar;

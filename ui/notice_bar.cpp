@@ -4,8 +4,7 @@
 #include <QEvent>
 #include <QHBoxLayout>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 NoticeBar::NoticeBar(QWidget* host)
     : Card(Fill::Raised, host)

@@ -8,8 +8,7 @@
 
 #include <functional>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class NoticeBar final : public Card
 {

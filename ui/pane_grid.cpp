@@ -9,10 +9,8 @@
 #include <QMimeData>
 #include <QPainter>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 const QString paneMime = QStringLiteral("application/x-octavo-pane");
 

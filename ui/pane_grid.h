@@ -10,8 +10,7 @@
 
 class QGridLayout;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class Pane;
 

@@ -1,7 +1,6 @@
 #include "ui/repository_intake.h"
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 RepositoryIntake::RepositoryIntake(agents::Workbench* workbench, QObject* parent)
     : QObject(parent)

@@ -8,8 +8,7 @@
 #include <QPointer>
 #include <QStringList>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class RepositoryIntake final : public QObject
 {

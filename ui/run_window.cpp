@@ -7,12 +7,13 @@
 #include "ui/repository_intake.h"
 #include "ui/single_instance.h"
 #include "ui/theme.h"
+#include "ui/translation.h"
 
 #include <QApplication>
 #include <QIcon>
+#include <QLocale>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories)
 {
@@ -20,6 +21,7 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
     if (!instance.isFirst() && instance.raiseFirst(repositories))
         return 0;
 
+    installTranslation(QLocale());
     Theme::instance()->apply(SchemeChoice::System);
     QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
     agents::Workbench workbench(options);

@@ -6,8 +6,7 @@
 
 #include <QStringList>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// Opens the window on a workbench made from `options`, has `repositories` read and gives them to the panes that have
 /// no context; returns the exit status when the window is closed. The QApplication is there already. Where a window on

@@ -4,8 +4,7 @@
 
 #include <QString>
 
-namespace octavo::ui::setting_keys
-{
+namespace octavo::ui::setting_keys {
 
 inline const QString geometry = QStringLiteral("window/geometry");   ///< base64 of QMainWindow::saveGeometry()
 inline const QString state = QStringLiteral("window/state");         ///< base64 of QMainWindow::saveState()

@@ -6,10 +6,8 @@
 #include <QLocalSocket>
 #include <QStandardPaths>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr int answerMs = 1000;
 constexpr quint32 largestMessage = 1 << 20;

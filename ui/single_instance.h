@@ -12,8 +12,7 @@
 
 #include <memory>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class SingleInstance final : public QObject
 {

@@ -4,8 +4,7 @@
 #include <QPainter>
 #include <QVBoxLayout>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 StartPage::StartPage(QWidget* parent)
     : QWidget(parent)

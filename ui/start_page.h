@@ -5,8 +5,7 @@
 #include "agents/workbench.h"
 #include "ui/controls.h"
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class StartPage final : public QWidget
 {

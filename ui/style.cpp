@@ -15,10 +15,8 @@
 #include <QStyleOption>
 #include <QToolButton>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr int scrollBarWidth = 10;
 constexpr int menuItemPadding = 10;

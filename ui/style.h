@@ -6,8 +6,7 @@
 
 #include <QProxyStyle>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class Style final : public QProxyStyle
 {

@@ -14,10 +14,8 @@
 
 #include <cmath>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 Colors darkColors()
 {

@@ -12,12 +12,10 @@
 
 #include <array>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// Spacing on a grid of 4 px, radii and the few fixed sizes.
-namespace metrics
-{
+namespace metrics {
 inline constexpr int grid = 4;
 inline constexpr int gap = 8;            ///< between neighbours that belong together
 inline constexpr int padding = 12;       ///< inside cards and panes

@@ -3,8 +3,7 @@
 #include <QSaveFile>
 #include <QtConcurrentRun>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 QFuture<Result<void>> writeFile(const QString& path, const QByteArray& content)
 {

@@ -8,8 +8,7 @@
 #include <QFuture>
 #include <QString>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// Fails with FileUnwritable; a file that was there before is then unchanged.
 QFuture<Result<void>> writeFile(const QString& path, const QByteArray& content);

@@ -23,8 +23,7 @@
 using namespace octavo;
 using namespace octavo::ui;
 
-namespace
-{
+namespace {
 
 double threadSeconds()
 {

@@ -2,10 +2,8 @@
 
 #include "tests/ui/scripted_workbench.h"
 
-namespace octavo::ui::test
-{
-namespace
-{
+namespace octavo::ui::test {
+namespace {
 
 using namespace agents;
 

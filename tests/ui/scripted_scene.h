@@ -4,8 +4,7 @@
 
 #include "agents/workbench.h"
 
-namespace octavo::ui::test
-{
+namespace octavo::ui::test {
 
 void playScene(agents::Workbench* workbench);
 

@@ -6,13 +6,11 @@
 
 #include <algorithm>
 
-namespace octavo::agents
-{
+namespace octavo::agents {
 
 using ui::test::AgentScript;
 
-namespace
-{
+namespace {
 
 /// Scripts by agent, for the functions that tests call.
 QHash<const Agent*, AgentScript*>& scripts()
@@ -319,8 +317,7 @@ void Workbench::setSetting(const QString& key, const QString& value)
 
 } // namespace octavo::agents
 
-namespace octavo::ui::test
-{
+namespace octavo::ui::test {
 
 using namespace agents;
 

@@ -9,8 +9,7 @@
 
 #include <functional>
 
-namespace octavo::ui::test
-{
+namespace octavo::ui::test {
 
 /// What stands behind an agent. Change it through the functions below, so that the signals follow.
 struct AgentScript {

@@ -23,8 +23,7 @@
 using namespace octavo;
 using namespace octavo::ui;
 
-namespace
-{
+namespace {
 
 void save(QWidget* widget, const QString& folder, const QString& name)
 {

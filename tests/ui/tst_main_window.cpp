@@ -11,6 +11,7 @@
 #include "ui/sidebar/sidebar.h"
 #include "ui/single_instance.h"
 #include "ui/theme.h"
+#include "ui/translation.h"
 #include "ui/transcript/transcript_view.h"
 
 #include <QAccessible>
@@ -22,6 +23,7 @@
 #include <QScrollBar>
 #include <QSignalSpy>
 #include <QTemporaryDir>
+#include <QTranslator>
 #include <QtTest>
 
 using namespace octavo;
@@ -526,6 +528,37 @@ private slots:
         QCOMPARE(raised[0][0].toStringList(), QStringList{QStringLiteral("/tmp/repo")});
         first.reset();
         QVERIFY(SingleInstance(key).isFirst());
+    }
+
+    void speaksGermanWhereTheTranslationIsBuilt()
+    {
+        if (!QFile::exists(QStringLiteral(":/translations/octavo_de.qm")))
+            QSKIP("built without Qt's linguist tools");
+        QVERIFY(installTranslation(QLocale(QLocale::German)));
+        auto* translator = qApp->findChild<QTranslator*>();
+        openWindow();
+        QCOMPARE(m_window->header()->compareButton()->text(), QStringLiteral("Vergleichen"));
+        bool writing = false;
+        for (const QLabel* label : pane(0)->findChildren<QLabel*>())
+            writing = writing || label->text() == u"schreibt";
+        QVERIFY(writing);
+        QCoreApplication::removeTranslator(translator);
+        delete translator;
+        QVERIFY(!installTranslation(QLocale(QLocale::Zulu)));
+    }
+
+    void textAtTwiceTheSizeStillFits()
+    {
+        Theme::instance()->apply(SchemeChoice::Light, 2.0);
+        m_window->grid()->setShape(GridShape::Two);
+        QCoreApplication::processEvents();
+        // Nothing is squeezed below what it needs: every visible button shows its whole text.
+        for (const QPushButton* button : m_window->findChildren<QPushButton*>()) {
+            if (button->isVisible())
+                QVERIFY2(button->width() >= button->minimumSizeHint().width(), qPrintable(button->text()));
+        }
+        QVERIFY(m_window->width() <= 1920);
+        Theme::instance()->apply(SchemeChoice::Dark, 1.0);
     }
 
     void loadingAndItsFailureAreShown()

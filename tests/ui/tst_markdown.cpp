@@ -7,8 +7,7 @@
 using namespace octavo::ui;
 using namespace octavo::ui::markdown;
 
-namespace
-{
+namespace {
 
 /// The blocks as one readable string, so that a test compares text.
 QString describe(const std::vector<Block>& blocks)

@@ -12,8 +12,7 @@ using namespace octavo;
 using namespace octavo::ui;
 using namespace octavo::agents;
 
-namespace
-{
+namespace {
 
 Message message(qint64 id, MessageRole role, const QString& text, MessageState state = MessageState::Complete)
 {

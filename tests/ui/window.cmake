@@ -20,3 +20,8 @@ target_link_libraries(bench_transcript PRIVATE octavo_ui)
 
 octavo_add_test(tst_transcript SOURCES tst_transcript.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
 octavo_add_test(tst_main_window SOURCES tst_main_window.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
+
+# The real thing over the demo model: octavo_live_shots REPOSITORY FOLDER
+add_executable(octavo_live_shots live_shots.cpp)
+target_link_libraries(octavo_live_shots PRIVATE octavo_ui Qt6::Test)
+target_compile_definitions(octavo_live_shots PRIVATE OCTAVO_RESOURCES="${PROJECT_SOURCE_DIR}/resources")

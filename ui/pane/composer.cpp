@@ -13,10 +13,8 @@
 
 #include <cmath>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr int mostLines = 6, verticalPadding = 6;
 

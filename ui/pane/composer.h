@@ -10,8 +10,7 @@
 
 class QPushButton;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// The text field inside; separate so that keys can be told from the field's own.
 class ComposerEdit final : public QPlainTextEdit

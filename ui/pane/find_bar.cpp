@@ -8,8 +8,7 @@
 #include <QLineEdit>
 #include <QPainter>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 FindBar::FindBar(TranscriptView* view, QWidget* parent)
     : QWidget(parent)

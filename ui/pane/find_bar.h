@@ -6,8 +6,7 @@
 
 class QLineEdit;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class TextLabel;
 class TranscriptView;

@@ -17,8 +17,7 @@
 #include <QUrl>
 #include <QVBoxLayout>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 using agents::Activity;
 
@@ -104,7 +103,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     connect(m_header, &PaneHeader::pressed, this, &Pane::pressed);
     connect(m_composer, &Composer::sent, this, &Pane::send);
     connect(m_composer, &Composer::stopRequested, this, &Pane::stop);
-    connect(m_composer, &Composer::draftEdited, m_agent, &agents::Agent::setDraft);
+    connect(m_composer, &Composer::draftEdited, this, &Pane::saveDraft);
     connect(m_inviteButton, &QPushButton::clicked, this, &Pane::addRepositoryRequested);
     connect(m_card, &StatusCard::retryRequested, this, &Pane::regenerate);
     connect(m_card, &StatusCard::changeContextRequested, this,
@@ -325,6 +324,13 @@ void Pane::stop()
     }
     if (m_agent->status().activity != Activity::Idle)
         m_agent->stop();
+}
+
+/// What stands in the composer while an old question is edited is no draft.
+void Pane::saveDraft()
+{
+    if (!m_editing)
+        m_agent->setDraft(m_composer->text());
 }
 
 void Pane::leaveEditing()

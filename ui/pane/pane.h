@@ -9,8 +9,7 @@
 class QMenu;
 class QStackedLayout;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class Composer;
 class FindBar;
@@ -43,6 +42,7 @@ public:
     void openFind();
     void rename();
     void newConversation();
+    void saveDraft();
 
 signals:
     void pressed();

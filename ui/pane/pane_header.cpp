@@ -7,10 +7,8 @@
 #include <QMouseEvent>
 #include <QPainter>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 /// The dot that identifies the agent.
 class Dot final : public QWidget

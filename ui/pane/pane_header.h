@@ -11,8 +11,7 @@
 class QLineEdit;
 class QMenu;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class PaneHeader final : public QWidget
 {

@@ -4,15 +4,13 @@
 
 #include <QCoreApplication>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
-QString tr(const char* text)
-{
-    return QCoreApplication::translate("octavo::ui::Pane", text);
-}
+/// Where translators find the words of this file.
+struct PaneWords {
+    Q_DECLARE_TR_FUNCTIONS(octavo::ui::PaneWords)
+};
 
 } // namespace
 
@@ -22,31 +20,31 @@ PaneState paneState(const agents::AgentStatus& status, bool hasContext)
     using agents::Outcome;
     switch (status.activity) {
     case Activity::Queued:
-        return {tr("queued"), Tone::Warning};
+        return {PaneWords::tr("queued"), Tone::Warning};
     case Activity::Reading: {
         if (status.readTotal <= 0)
-            return {tr("reading"), Tone::Warning};
+            return {PaneWords::tr("reading"), Tone::Warning};
         const qint64 percent = qBound(qint64(0), status.readDone * 100 / status.readTotal, qint64(100));
-        return {tr("reading %1%").arg(percent), Tone::Warning};
+        return {PaneWords::tr("reading %1%").arg(percent), Tone::Warning};
     }
     case Activity::Writing:
-        return {tr("writing"), Tone::Accent};
+        return {PaneWords::tr("writing"), Tone::Accent};
     case Activity::Stopping:
-        return {tr("stopping"), Tone::Muted};
+        return {PaneWords::tr("stopping"), Tone::Muted};
     case Activity::Idle:
         break;
     }
     switch (status.outcome) {
     case Outcome::Done:
-        return {tr("done"), Tone::Good};
+        return {PaneWords::tr("done"), Tone::Good};
     case Outcome::Stopped:
-        return {tr("stopped"), Tone::Warning};
+        return {PaneWords::tr("stopped"), Tone::Warning};
     case Outcome::Failed:
-        return {tr("failed"), Tone::Bad};
+        return {PaneWords::tr("failed"), Tone::Bad};
     case Outcome::None:
         break;
     }
-    return {hasContext ? tr("idle") : tr("no context"), Tone::Muted};
+    return {hasContext ? PaneWords::tr("idle") : PaneWords::tr("no context"), Tone::Muted};
 }
 
 QString shortCommit(const QString& commit)
@@ -66,11 +64,11 @@ QString readingLine(const agents::AgentStatus& status)
 {
     QStringList parts;
     if (status.readTotal > 0)
-        parts += tr("%1 of %2 tokens").arg(countText(status.readDone), countText(status.readTotal));
+        parts += PaneWords::tr("%1 of %2 tokens").arg(countText(status.readDone), countText(status.readTotal));
     if (status.readTokensPerSecond >= 0)
-        parts += tr("%1 tok/s").arg(countText(qint64(status.readTokensPerSecond)));
+        parts += PaneWords::tr("%1 tok/s").arg(countText(qint64(status.readTokensPerSecond)));
     if (status.secondsLeft >= 0)
-        parts += tr("%1 left").arg(durationText(status.secondsLeft));
+        parts += PaneWords::tr("%1 left").arg(durationText(status.secondsLeft));
     return parts.join(QStringLiteral(" \u00b7 "));
 }
 

@@ -7,8 +7,7 @@
 
 #include <QString>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 struct PaneState {
     QString words; ///< "reading 42%"

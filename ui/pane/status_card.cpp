@@ -5,8 +5,7 @@
 #include <QHBoxLayout>
 #include <QVBoxLayout>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 StatusCard::StatusCard(int agent, QWidget* parent)
     : Card(Fill::Panel, parent)

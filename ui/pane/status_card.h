@@ -5,8 +5,7 @@
 #include "agents/values.h"
 #include "ui/controls.h"
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class StatusCard final : public Card
 {

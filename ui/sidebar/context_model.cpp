@@ -3,8 +3,7 @@
 #include "ui/controls.h"
 #include "ui/pane/pane_state.h"
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 QString contextFiguresLine(const agents::ContextInfo& context)
 {

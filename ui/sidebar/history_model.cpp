@@ -3,8 +3,7 @@
 #include <QFuture>
 #include <QLocale>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 QString ageText(const QDateTime& time, const QDateTime& now)
 {

@@ -6,8 +6,7 @@
 
 #include <QAbstractListModel>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class HistoryModel final : public QAbstractListModel
 {

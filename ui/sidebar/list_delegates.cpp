@@ -7,10 +7,8 @@
 
 #include <QPainter>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr int sidePadding = 8, linePadding = 8;
 

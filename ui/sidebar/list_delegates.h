@@ -4,8 +4,7 @@
 
 #include <QStyledItemDelegate>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// Two lines: name and where it comes from; tokens, panes, state.
 class ContextDelegate final : public QStyledItemDelegate

@@ -13,10 +13,8 @@
 #include <QTimer>
 #include <QVBoxLayout>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 QListView* makeList(const QString& name)
 {

@@ -8,8 +8,7 @@
 class QLineEdit;
 class QListView;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class ContextModel;
 class HistoryModel;

@@ -9,15 +9,8 @@
 #include <cmath>
 #include <map>
 
-namespace octavo::ui
-{
-namespace
-{
-
-QString tr(const char* text)
-{
-    return QCoreApplication::translate("octavo::ui::TranscriptView", text);
-}
+namespace octavo::ui {
+namespace {
 
 constexpr int sidePadding = 10, linesPadding = 8, markGap = 5, barHeight = 4;
 
@@ -31,7 +24,7 @@ public:
         , m_name(block.language)
         , m_language(languageNamed(block.language))
     {
-        m_actions.push_back({ItemAction::Kind::CopyCode, tr("Copy"), {}, {}, {}});
+        m_actions.push_back({ItemAction::Kind::CopyCode, TranscriptWords::tr("Copy"), {}, {}, {}});
         CodeItem::update(block);
     }
 
@@ -88,7 +81,7 @@ public:
         painter.setFont(m_fonts.small);
         painter.setPen(c.muted);
         painter.drawText(QRectF(m_box.left() + sidePadding, 0, m_box.width() / 2, m_headerHeight),
-                         Qt::AlignLeft | Qt::AlignVCenter, m_name.isEmpty() ? tr("text") : m_name);
+                         Qt::AlignLeft | Qt::AlignVCenter, m_name.isEmpty() ? TranscriptWords::tr("text") : m_name);
         paintAction(painter, m_actions[0], m_fonts.small, Tone::Muted, paint.hoveredAction == 0,
                     paint.focusedAction == 0);
         paintLines(painter, paint);
@@ -271,15 +264,15 @@ private:
             Mark mark;
             switch (citation.state) {
             case agents::CitationState::Verified:
-                mark.words = QStringLiteral("\u2713 ") + tr("verified");
+                mark.words = QStringLiteral("\u2713 ") + TranscriptWords::tr("verified");
                 mark.tone = Tone::Good;
                 break;
             case agents::CitationState::Elsewhere:
-                mark.words = QStringLiteral("\u2713 ") + tr("found elsewhere");
+                mark.words = QStringLiteral("\u2713 ") + TranscriptWords::tr("found elsewhere");
                 mark.tone = Tone::Good;
                 break;
             case agents::CitationState::Unverified:
-                mark.words = tr("unverified: this code is not in the context");
+                mark.words = TranscriptWords::tr("unverified: this code is not in the context");
                 mark.tone = Tone::Warning;
                 break;
             }

@@ -2,10 +2,8 @@
 
 #include "ui/transcript/languages.h"
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 // States: 0 plain, 1 block comment, 2 raw string, 3 + n the n-th quote of the language.
 constexpr HighlightState plainState = 0, commentState = 1, rawState = 2, firstQuoteState = 3;

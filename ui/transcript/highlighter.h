@@ -9,8 +9,7 @@
 
 #include <vector>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 enum class TokenKind { Keyword, Type, Function, String, Number, Comment };
 

@@ -8,8 +8,7 @@
 
 #include <cmath>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 TranscriptFonts TranscriptFonts::fromTheme()
 {
@@ -130,8 +129,7 @@ void paintQuoteBars(QPainter& painter, int depth, int height)
         painter.fillRect(QRectF(i * 14, 0, 2, height), colors().line);
 }
 
-namespace
-{
+namespace {
 
 /// What the user asked, in a bubble on the right. Plain text, never Markdown.
 class QuestionItem final : public Item
@@ -220,11 +218,6 @@ private:
     int m_lineWidth = 0;
 };
 
-QString tr(const char* text)
-{
-    return QCoreApplication::translate("octavo::ui::TranscriptView", text);
-}
-
 /// How an answer ended and what it cost, with what can be done next.
 class SummaryItem final : public Item
 {
@@ -237,19 +230,19 @@ public:
         case agents::MessageState::Complete:
             break;
         case agents::MessageState::Stopped:
-            m_words = tr("Stopped.");
+            m_words = TranscriptWords::tr("Stopped.");
             break;
         case agents::MessageState::ContextFull:
-            m_words = tr("Ended: the context is full.");
+            m_words = TranscriptWords::tr("Ended: the context is full.");
             break;
         case agents::MessageState::LengthLimit:
-            m_words = tr("Ended at the length limit.");
+            m_words = TranscriptWords::tr("Ended at the length limit.");
             break;
         case agents::MessageState::Interrupted:
-            m_words = tr("Interrupted when Octavo closed; the text so far is here.");
+            m_words = TranscriptWords::tr("Interrupted when Octavo closed; the text so far is here.");
             break;
         case agents::MessageState::Failed:
-            m_words = message.problem.isEmpty() ? tr("Failed.") : message.problem;
+            m_words = message.problem.isEmpty() ? TranscriptWords::tr("Failed.") : message.problem;
             break;
         }
         m_tone = message.state == agents::MessageState::Complete ? Tone::Muted
@@ -258,20 +251,20 @@ public:
         const agents::AnswerFigures& f = message.figures;
         QStringList parts;
         if (f.newTokens > 0)
-            parts += tr("%1 tokens").arg(countText(f.newTokens));
+            parts += TranscriptWords::tr("%1 tokens").arg(countText(f.newTokens));
         if (f.tokensPerSecond >= 0)
-            parts += tr("%1 tok/s").arg(rateText(f.tokensPerSecond));
+            parts += TranscriptWords::tr("%1 tok/s").arg(rateText(f.tokensPerSecond));
         if (f.ttftMs >= 0)
-            parts += tr("first after %1 s").arg(rateText(f.ttftMs / 1000, 2));
+            parts += TranscriptWords::tr("first after %1 s").arg(rateText(f.ttftMs / 1000, 2));
         if (f.promptTokens > 0)
-            parts += tr("%1 of %2 reused").arg(shortCountText(f.reusedTokens), shortCountText(f.promptTokens));
+            parts += TranscriptWords::tr("%1 of %2 reused").arg(shortCountText(f.reusedTokens), shortCountText(f.promptTokens));
         if (f.acceptedDrafts > 0)
-            parts += tr("%1 drafted").arg(countText(f.acceptedDrafts));
+            parts += TranscriptWords::tr("%1 drafted").arg(countText(f.acceptedDrafts));
         m_figures = parts.join(QStringLiteral(" \u00b7 "));
         if (!message.text.isEmpty())
-            m_actions.push_back({ItemAction::Kind::CopyAnswer, tr("Copy"), {}, {}, {}});
+            m_actions.push_back({ItemAction::Kind::CopyAnswer, TranscriptWords::tr("Copy"), {}, {}, {}});
         if (last)
-            m_actions.push_back({ItemAction::Kind::Regenerate, tr("Regenerate"), {}, {}, {}});
+            m_actions.push_back({ItemAction::Kind::Regenerate, TranscriptWords::tr("Regenerate"), {}, {}, {}});
         m_text = m_words.isEmpty() ? m_figures : m_words + u' ' + m_figures;
     }
 

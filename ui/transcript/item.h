@@ -9,6 +9,7 @@
 #include "ui/theme.h"
 #include "ui/transcript/markdown.h"
 
+#include <QCoreApplication>
 #include <QFont>
 #include <QPainter>
 #include <QRectF>
@@ -18,8 +19,12 @@
 #include <memory>
 #include <vector>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
+
+/// Where translators find the words of a transcript's items.
+struct TranscriptWords {
+    Q_DECLARE_TR_FUNCTIONS(octavo::ui::TranscriptWords)
+};
 
 /// Fonts and line heights of one theme and text scale; shared by all items of a view.
 struct TranscriptFonts {

@@ -2,10 +2,8 @@
 
 #include "ui/transcript/highlighter.h"
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 QSet<QString> words(const char* text)
 {

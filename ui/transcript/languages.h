@@ -9,8 +9,7 @@
 
 #include <vector>
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 /// A string literal, or anything else between two marks.
 struct Quote {

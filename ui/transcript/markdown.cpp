@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-namespace octavo::ui::markdown
-{
-namespace
-{
+namespace octavo::ui::markdown {
+namespace {
 
 constexpr int longestParagraph = 6000; ///< longer ones are split at a space, so that laying one out stays cheap
 

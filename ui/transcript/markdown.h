@@ -12,8 +12,7 @@
 
 #include <vector>
 
-namespace octavo::ui::markdown
-{
+namespace octavo::ui::markdown {
 
 enum class BlockKind { Paragraph, Heading, Code, Table, Rule };
 

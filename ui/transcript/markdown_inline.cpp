@@ -2,10 +2,8 @@
 
 #include <algorithm>
 
-namespace octavo::ui::markdown
-{
-namespace
-{
+namespace octavo::ui::markdown {
+namespace {
 
 /// A piece of the source: text that is shown, or a run of emphasis marks that may turn out to be text.
 struct Piece {

@@ -4,10 +4,8 @@
 
 #include <cmath>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr int cellPadding = 8, rowPadding = 4, narrowest = 36;
 

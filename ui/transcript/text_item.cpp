@@ -7,15 +7,8 @@
 #include <algorithm>
 #include <cmath>
 
-namespace octavo::ui
-{
-namespace
-{
-
-QString tr(const char* text)
-{
-    return QCoreApplication::translate("octavo::ui::TranscriptView", text);
-}
+namespace octavo::ui {
+namespace {
 
 /// A paragraph, heading or piece of a list: wrapped text with inline styles, and marks behind cited paths.
 class TextItem final : public Item
@@ -218,7 +211,7 @@ private:
                 m_marks.push_back({at, int(mark.size())});
                 m_markTones.push_back(citation.state == agents::CitationState::Unverified ? Tone::Muted : Tone::Good);
                 if (citation.state != agents::CitationState::Unverified) {
-                    const QString label = tr("Open %1").arg(citation.displayPath);
+                    const QString label = TranscriptWords::tr("Open %1").arg(citation.displayPath);
                     m_actions.push_back({ItemAction::Kind::OpenCitation, label, citation, {}, {}});
                     m_actionRanges.push_back({m_spans[i].start, m_spans[i].length});
                 }
@@ -251,7 +244,7 @@ private:
         case agents::CitationState::Unverified:
             break;
         }
-        return space + tr("unverified");
+        return space + TranscriptWords::tr("unverified");
     }
 
     int sourceOf(int textPosition) const

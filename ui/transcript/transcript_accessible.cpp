@@ -3,10 +3,8 @@
 #include <QAccessible>
 #include <QAccessibleWidget>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 /// Read as a document whose value is the newest answer: streaming changes it silently, its end is announced once.
 class AccessibleTranscript final : public QAccessibleWidget

@@ -17,10 +17,8 @@
 #include <algorithm>
 #include <cmath>
 
-namespace octavo::ui
-{
-namespace
-{
+namespace octavo::ui {
+namespace {
 
 constexpr int sideMargin = 12, topMargin = 10, bottomMargin = 12;
 constexpr int frameMs = 33;

@@ -21,8 +21,7 @@
 
 class QToolButton;
 
-namespace octavo::ui
-{
+namespace octavo::ui {
 
 class TranscriptView final : public QAbstractScrollArea
 {

@@ -1,0 +1,18 @@
+#include "ui/translation.h"
+
+#include <QCoreApplication>
+#include <QLocale>
+#include <QTranslator>
+
+namespace octavo::ui {
+
+bool installTranslation(const QLocale& locale)
+{
+    auto* translator = new QTranslator(qApp);
+    if (translator->load(locale, QStringLiteral("octavo"), QStringLiteral("_"), QStringLiteral(":/translations")))
+        return QCoreApplication::installTranslator(translator);
+    delete translator;
+    return false;
+}
+
+} // namespace octavo::ui
