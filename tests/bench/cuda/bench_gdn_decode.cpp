@@ -47,19 +47,19 @@ void benchGdnDecode(Report& report)
         }
         const DeviceArray<GdnSequence> sequencesDevice(sequences);
         const DeviceArray<ConvSequence> convsDevice(convs);
-        const std::string suffix = " " + std::to_string(agents) + " agents x " + std::to_string(rows) + " rows, " +
-                                   std::to_string(pending) + " replayed";
+        char suffix[64];
+        std::snprintf(suffix, sizeof suffix, " %d agents x %d rows, %d replayed", agents, rows, pending);
         const double us = medianUs(layers, [&](int i, cudaStream_t stream) {
             OCTAVO_REQUIRE(launchGdnDecode(sequencesDevice.data() + i * agents, agents, layer, stream));
         });
-        bandwidthLine(report, "gdn" + suffix, us,
+        bandwidthLine(report, std::string("gdn") + suffix, us,
                       double(agents) *
                           (2.0 * double(stateFloats) * 4 + 2.0 * (rows + pending) * (convDim + 2 * valueDim)));
         const double convUs = medianUs(layers, [&](int i, cudaStream_t stream) {
             OCTAVO_REQUIRE(
                 launchGdnConv(convsDevice.data() + i * agents, agents, rows, convDim, convWeights.data(), stream));
         });
-        bandwidthLine(report, "gdn conv" + suffix, convUs,
+        bandwidthLine(report, std::string("gdn conv") + suffix, convUs,
                       2.0 * agents * convDim * (6 + pending + 2 * rows) + 16.0 * convDim);
     }
 }
