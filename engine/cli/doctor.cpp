@@ -98,7 +98,7 @@ Json toJson(const Findings& f)
         line["tied_head"] = a.tiedHead;
         line["mtp"] = a.mtp;
         line["tokenizer"] = a.hasTokenizer ? Json{{"ids", a.tokenizerEndId}} : Json();
-        line["basis"] = a.hasBasis ? Json(a.basisFile) : Json();
+        line["basis"] = a.basisRank > 0 ? Json{{"rank", a.basisRank}} : Json();
         line["problems"] = a.problems;
     } else {
         line["shape"] = f.shape;
@@ -150,7 +150,9 @@ void printAudit(const CheckpointAudit& a, std::ostream& out)
     out << "\nLinears     " << formats << "; " << a.actOrderModules << " with act order, " << a.asymmetricModules
         << " asymmetric; head " << (a.tiedHead ? "tied to the embedding" : "of its own");
     out << "\nTokenizer   " << (a.hasTokenizer ? grouped(a.tokenizerEndId) + " ids" : "none");
-    out << "\nBasis       " << (a.hasBasis ? a.basisFile : "none: it is fitted from the first context that is read")
+    out << "\nBasis       "
+        << (a.basisRank > 0 ? "rank " + std::to_string(a.basisRank)
+                            : "none: it is fitted from the first context that is read")
         << '\n';
     for (const std::string& problem : a.problems)
         out << "Problem     " << problem << '\n';

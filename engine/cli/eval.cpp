@@ -2,6 +2,7 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/common.h"
 #include "engine/evaluation/divergence.h"
+#include "engine/evaluation/fit_basis.h"
 #include "engine/evaluation/log_probs.h"
 #include "engine/evaluation/recall.h"
 #include "engine/model/safetensors.h"
@@ -190,15 +191,33 @@ Result<Json> evalRecall(const Arguments& arguments, Streams& streams)
                 {"sparse_steps", backend->stats().sparseSteps}};
 }
 
+Result<Json> evalFitBasis(const Arguments& arguments, Streams& streams)
+{
+    OCTAVO_TRY(const std::int64_t rank, arguments.integer("--rank", 64, 8, 256));
+    OCTAVO_TRY(const Subject subject, openSubject(arguments, streams));
+    const std::filesystem::path file =
+        arguments.has("--out") ? std::filesystem::path(arguments.text("--out")) : subject.dir / "basis.safetensors";
+    OCTAVO_TRY(const FittedBasis fitted,
+               fitBasis(subject.config, subject.weights, subject.ids, int(rank), progressTo(streams.err)));
+    OCTAVO_CHECK(fitted.basis.save(file));
+    return Json{{"eval", "fit-basis"},
+                {"file", file.string()},
+                {"rank", fitted.basis.rank},
+                {"samples", fitted.basis.fittedTokens},
+                {"explained_mean", fitted.meanExplained()},
+                {"explained_least", fitted.leastExplained()}};
+}
+
 Result<void> runEval(const Arguments& arguments, Streams& streams)
 {
     const std::string what = arguments.positional().size() == 1 ? arguments.positional().front() : "";
-    Result<Json> (*const evaluate)(const Arguments&, Streams&) = what == "logprobs" ? evalLogProbs
-                                                                 : what == "kld"    ? evalKld
-                                                                 : what == "recall" ? evalRecall
-                                                                                    : nullptr;
+    Result<Json> (*const evaluate)(const Arguments&, Streams&) = what == "logprobs"    ? evalLogProbs
+                                                                 : what == "kld"       ? evalKld
+                                                                 : what == "recall"    ? evalRecall
+                                                                 : what == "fit-basis" ? evalFitBasis
+                                                                                       : nullptr;
     if (!evaluate)
-        return Error{ErrorCode::InvalidArgument, "name one of logprobs, kld and recall"};
+        return Error{ErrorCode::InvalidArgument, "name one of logprobs, kld, recall and fit-basis"};
     OCTAVO_TRY(const Json line, evaluate(arguments, streams));
     print(line, arguments.has("--json"), streams.out);
     return {};
@@ -209,13 +228,15 @@ Result<void> runEval(const Arguments& arguments, Streams& streams)
 Command evalCommand()
 {
     return {
-        "eval", "Measures log-probabilities, the divergence of sparse from dense decoding, or recall",
-        "logprobs|kld|recall",
+        "eval", "Measures log-probabilities, the divergence of sparse decoding and recall; fits the sketch basis",
+        "logprobs|kld|recall|fit-basis",
         joined({modelOption(),
                 {"--text", "FILE", "a text; special tokens in it count as text"},
                 {"--ids", "FILE", "the text as token ids (\"-\": from stdin)"},
                 {"--context", "N", "take only the first N tokens"},
                 {"--samples", "N", "kld: decode the last N tokens (default: 200); recall: hide N values (default: 20)"},
+                {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},
+                {"--out", "FILE", "fit-basis: where to write it (default: basis.safetensors beside the model)"},
                 {"--seed", "S", "recall: which values are hidden (default: 1)"},
                 {"--against", "WHAT", "kld: dense; logprobs: FILE:TENSOR with reference values"}},
                joined(engineOptions(), {jsonOption()})),

@@ -1,5 +1,6 @@
 #include "engine/evaluation/doctor.h"
 
+#include "engine/memory/sketch_basis.h"
 #include "engine/model/checkpoint_layout.h"
 #include "engine/model/safetensors.h"
 #include "engine/model/weights.h"
@@ -82,6 +83,25 @@ void auditTokenizer(const std::filesystem::path& dir, CheckpointAudit& audit)
         audit.problems.push_back(dir.string() + " names no stop id: answers would run to their length limit");
 }
 
+void auditBasis(const std::filesystem::path& dir, CheckpointAudit& audit)
+{
+    const std::filesystem::path file = dir / "basis.safetensors";
+    std::error_code ignored;
+    if (!std::filesystem::exists(file, ignored))
+        return;
+    const Result<SketchBasis> basis = SketchBasis::load(file);
+    if (!basis) {
+        audit.problems.push_back(basis.error().message);
+        return;
+    }
+    const ModelConfig& c = audit.config;
+    if (const auto fits = basis->checkFits(audit.hash, c.numFullAttentionLayers(), c.numKvHeads, c.headDim); !fits) {
+        audit.problems.push_back(fits.error().message);
+        return;
+    }
+    audit.basisRank = basis->rank;
+}
+
 } // namespace
 
 Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir)
@@ -108,13 +128,7 @@ Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir)
     audit.ignoredTensors = countOthers(checkpoint, specs);
     auditTokenizer(dir, audit);
 
-    for (const auto& entry : std::filesystem::directory_iterator(dir, ignored)) {
-        const std::string file = entry.path().filename().string();
-        if (file.ends_with(".safetensors") && file.find("basis") != std::string::npos) {
-            audit.hasBasis = true;
-            audit.basisFile = entry.path().string();
-        }
-    }
+    auditBasis(dir, audit);
     return audit;
 }
 

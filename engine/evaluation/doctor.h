@@ -31,9 +31,8 @@ struct CheckpointAudit {
     std::uint64_t hash = 0;
 
     bool hasTokenizer = false;
-    std::int64_t tokenizerEndId = 0; ///< one past the last id
-    bool hasBasis = false;
-    std::string basisFile;
+    std::int64_t tokenizerEndId = 0;   ///< one past the last id
+    int basisRank = 0;                 ///< of DIR/basis.safetensors; 0: there is none that fits
     std::vector<std::string> problems; ///< each one line; empty: the checkpoint can be run
 };
 

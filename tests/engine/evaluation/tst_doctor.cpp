@@ -1,7 +1,9 @@
 #include "engine/evaluation/doctor.h"
+#include "engine/evaluation/fit_basis.h"
 #include "engine/evaluation/memory_plan.h"
 #include "engine/model/model_shapes.h"
 #include "tests/engine/checkpoint_writer.h"
+#include "tests/engine/golden_files.h"
 
 #include <QFile>
 #include <QTemporaryDir>
@@ -44,6 +46,7 @@ private slots:
     void auditsTheDemoModel();
     void namesWhatIsMissingBesideTheWeights();
     void countsTensorsThatAreNotUsed();
+    void fitsABasisThatHoldsMoreWithMoreDimensions();
 };
 
 void TestDoctor::shapesHaveThePublishedSizes()
@@ -122,7 +125,7 @@ void TestDoctor::auditsTheDemoModel()
     QCOMPARE(audit->ignoredTensors, 0);
     QCOMPARE(audit->formats.at("int4"), 6 * 6 + 2 * 7 + 7);
     QCOMPARE(audit->formats.at("bf16"), 1 + 6 * 2 + 1);
-    QVERIFY(audit->tiedHead && audit->mtp && audit->hasTokenizer && !audit->hasBasis);
+    QVERIFY(audit->tiedHead && audit->mtp && audit->hasTokenizer);
     QVERIFY(audit->tokenizerEndId > 16000 && audit->tokenizerEndId <= 16384);
     QVERIFY(audit->weightBytes < audit->fileBytes);
     QVERIFY2(audit->problems.empty(), audit->problems.empty() ? "" : audit->problems[0].c_str());
@@ -140,10 +143,11 @@ void TestDoctor::namesWhatIsMissingBesideTheWeights()
     QVERIFY(without->problems[0].starts_with(path + "/tokenizer.json"));
 
     QVERIFY(QFile::copy(OCTAVO_RESOURCES "/demo-model/tokenizer.json", dir.filePath("tokenizer.json")));
-    writeFile(path + "/sketch_basis.safetensors", safetensorsBytes("{}", ""));
+    writeFile(path + "/basis.safetensors", safetensorsBytes("{}", ""));
     const auto larger = auditCheckpoint(path);
-    QVERIFY(larger->hasBasis);
-    QCOMPARE(larger->problems.size(), std::size_t(1));
+    QCOMPARE(larger->basisRank, 0);
+    QCOMPARE(larger->problems.size(), std::size_t(2));
+    QVERIFY2(larger->problems[1].starts_with(path + "/basis.safetensors"), larger->problems[1].c_str());
     QVERIFY2(larger->problems[0].find("the model's vocabulary has only 48 rows") != std::string::npos,
              larger->problems[0].c_str());
     QVERIFY(!auditCheckpoint(path + "/none"));
@@ -167,6 +171,24 @@ void TestDoctor::countsTensorsThatAreNotUsed()
     QVERIFY2(audit, audit ? "" : audit.error().message.c_str());
     QCOMPARE(audit->tensors, std::int64_t(used) + 2);
     QCOMPARE(audit->ignoredTensors, 2);
+}
+
+void TestDoctor::fitsABasisThatHoldsMoreWithMoreDimensions()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    for (const char* file : {"config.json", "model.safetensors"})
+        QVERIFY(QFile::copy(QString::fromStdString(goldenPath(std::string("tiny/") + file)), dir.filePath(file)));
+    const LoadedModel model = loadModel(path);
+    const std::vector<TokenId> ids = readTensor<TokenId>(goldenPath("tiny/logits.safetensors"), "ids");
+    const auto fitted = fitBasis(model.config, model.weights, ids, 8);
+    QVERIFY2(fitted, fitted ? "" : fitted.error().message.c_str());
+    QCOMPARE(fitted->basis.fittedTokens, std::int64_t(ids.size()));
+    QCOMPARE(fitted->explained.size(), std::size_t(2));                        // two attention layers of one KV head
+    QVERIFY(fitted->leastExplained() > 0.3 && fitted->meanExplained() <= 1.0); // 8 of 32 dimensions
+    QVERIFY(fitBasis(model.config, model.weights, ids, 16)->leastExplained() > fitted->leastExplained());
+    QCOMPARE(fitBasis(model.config, model.weights, std::span(ids).first(31), 8).error().code,
+             ErrorCode::InvalidArgument);
 }
 
 QTEST_GUILESS_MAIN(TestDoctor)
