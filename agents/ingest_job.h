@@ -16,7 +16,7 @@ class IngestJob : public QObject
     Q_OBJECT
 public:
     using QObject::QObject;
-    virtual void cancel() = 0;            ///< failed with Error::Cancelled follows
+    virtual void cancel() = 0; ///< failed with Error::Cancelled follows
 signals:
     void progress(const octavo::agents::IngestProgress& progress);
     void finished(const octavo::agents::IngestResult& result);

@@ -41,6 +41,7 @@ struct IngestOptions {
     QList<QByteArray> unchecked; ///< paths the user unticked
     bool trusted = false;    ///< read it although it belongs to another user
     qint64 tokenBudget = 0;  ///< 0: the model's context limit less room for answers
+    bool uncut = false;      ///< count every file, whatever fits: for choosing among them
 };
 
 /// What a commit would read as. packed + skipped = filesTotal, always.

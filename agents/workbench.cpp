@@ -381,6 +381,22 @@ void Workbench::undoDelete(ConversationId conversation)
     }
 }
 
+engine::SamplingParams Workbench::sampling() const
+{
+    return d->options.sampling;
+}
+
+int Workbench::maxNewTokens() const
+{
+    return d->options.maxNewTokens;
+}
+
+void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTokens)
+{
+    d->options.sampling = sampling;
+    d->options.maxNewTokens = maxNewTokens;
+}
+
 QString Workbench::setting(const QString& key) const
 {
     return d->settings.value(key);

@@ -55,6 +55,8 @@ public:
     ContextId addContext(const IngestOptions& options, const IngestResult& result);
     /// Reading goes on in the background; cancel keeps the context, unread.
     void cancelReading(ContextId context);
+    /// Reads a context that is not read: one that was cancelled, failed or comes from an earlier session.
+    void readContext(ContextId context);
     void removeContext(ContextId context);
     QList<PackedFile> packedFiles(ContextId context) const;
     QList<SkippedFile> skippedFiles(ContextId context) const;
@@ -62,6 +64,11 @@ public:
     IngestOptions ingestOptions(ContextId context) const;
     IngestChange changeSince(ContextId context, const IngestResult& newer) const;
     QFuture<Result<SourceText>> source(ContextId context, const QByteArray& path);
+
+    /// How answers are drawn from the next question on.
+    engine::SamplingParams sampling() const;
+    int maxNewTokens() const;
+    void setSampling(const engine::SamplingParams& sampling, int maxNewTokens);
 
     /// Puts `question` to every agent that has a context and is idle; gives how many took it.
     int askAll(const QString& question);

@@ -225,6 +225,19 @@ void Workbench::cancelReading(ContextId context)
         d->engine->cancel(known->request);
 }
 
+void Workbench::readContext(ContextId context)
+{
+    ContextEntry* known = d->entry(context);
+    if (known == nullptr || (known->info.state != ContextState::Ready && known->info.state != ContextState::Failed))
+        return;
+    if (known->data) {
+        known->readForItself = true;
+        d->startReading(*known);
+    } else {
+        d->build(context, true);
+    }
+}
+
 void Workbench::removeContext(ContextId context)
 {
     ContextEntry* known = d->entry(context);

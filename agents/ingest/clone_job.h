@@ -11,9 +11,9 @@ QString folderOfUrl(const QString& url);
 
 /// Clones `url` (https, ssh through the agent, git, file, or a path) into the new folder `folder`, at full depth.
 ///
-/// finished() carries repositoryPath, repositoryName and nothing else. failed(): RepositoryInvalid (the remote could not be
-/// read; the sentence says why), FileUnwritable (the folder exists and is not empty, or cannot be made), Cancelled.
-/// What was fetched until then is removed.
+/// finished() carries repositoryPath, repositoryName and nothing else. failed(): RepositoryInvalid (the remote could
+/// not be read; the sentence says why), FileUnwritable (the folder exists and is not empty, or cannot be made),
+/// Cancelled. What was fetched until then is removed.
 IngestJob* cloneRepository(const QString& url, const QString& folder, QObject* parent);
 
 } // namespace octavo::agents

@@ -10,6 +10,7 @@
 #include <QSet>
 
 #include <algorithm>
+#include <limits>
 
 namespace octavo::agents {
 
@@ -110,6 +111,8 @@ public:
         const qint64 limit = m_services.contextLimit;
         m_budget = m_options.tokenBudget > 0 ? std::min(m_options.tokenBudget, limit - std::min(limit / 8, leastRoom))
                                              : limit - answerRoom(limit);
+        if (m_options.uncut)
+            m_budget = std::numeric_limits<qint64>::max() / 2;
         if (m_result.tokens > m_budget)
             return Error{ErrorCode::ContextFull, "a budget of " + std::to_string(m_budget) +
                                                      " tokens holds no file: the frame alone takes " +

@@ -13,12 +13,12 @@ namespace octavo::agents {
 
 struct RepositoryInfo {
     QString name, path;
-    bool needsTrust = false;   ///< belongs to another user: nothing but `name`, `path` and `notes` is known
+    bool needsTrust = false; ///< belongs to another user: nothing but `name`, `path` and `notes` is known
     bool hasCommits = false;
     bool shallow = false;
-    CommitInfo head;           ///< of `ref` as asked; empty without commits
+    CommitInfo head; ///< of `ref` as asked; empty without commits
     QList<RefInfo> refs;
-    QStringList notes;         ///< what a user should know, one plain sentence each
+    QStringList notes; ///< what a user should know, one plain sentence each
 };
 
 /// Looks at the repository at `path` or above it and resolves `ref` (empty: HEAD).

@@ -104,13 +104,20 @@ void TestChooseRepository::namesTheFolderOfAUrl_data()
 {
     QTest::addColumn<QString>("url");
     QTest::addColumn<QString>("folder");
-    QTest::newRow("https") << "https://github.com/fmtlib/fmt.git" << "fmt";
-    QTest::newRow("slash") << "https://github.com/fmtlib/fmt/" << "fmt";
-    QTest::newRow("ssh") << "git@github.com:fmtlib/fmt.git" << "fmt";
-    QTest::newRow("short ssh") << "host:fmt" << "fmt";
-    QTest::newRow("path") << "/src/leveldb/.git" << "leveldb";
-    QTest::newRow("up") << "https://host/.." << "";
-    QTest::newRow("nothing") << "  " << "";
+    QTest::newRow("https") << "https://github.com/fmtlib/fmt.git"
+                           << "fmt";
+    QTest::newRow("slash") << "https://github.com/fmtlib/fmt/"
+                           << "fmt";
+    QTest::newRow("ssh") << "git@github.com:fmtlib/fmt.git"
+                         << "fmt";
+    QTest::newRow("short ssh") << "host:fmt"
+                               << "fmt";
+    QTest::newRow("path") << "/src/leveldb/.git"
+                          << "leveldb";
+    QTest::newRow("up") << "https://host/.."
+                        << "";
+    QTest::newRow("nothing") << "  "
+                             << "";
 }
 
 void TestChooseRepository::namesTheFolderOfAUrl()
@@ -128,7 +135,8 @@ void TestChooseRepository::clonesWithProgress()
     repo.git({"add", "."});
     repo.git({"commit", "-qm", "fifty"});
     QObject owner;
-    IngestJob* job = cloneRepository(QStringLiteral("file://") + repo.root(), repo.sibling(QStringLiteral("copy")), &owner);
+    IngestJob* job =
+        cloneRepository(QStringLiteral("file://") + repo.root(), repo.sibling(QStringLiteral("copy")), &owner);
     QSignalSpy progress(job, &IngestJob::progress);
     QSignalSpy finished(job, &IngestJob::finished);
     QSignalSpy failed(job, &IngestJob::failed);
@@ -157,8 +165,8 @@ void TestChooseRepository::saysWhyACloneFailed()
 {
     QTemporaryDir folder;
     QObject owner;
-    IngestJob* job = cloneRepository(folder.filePath(QStringLiteral("nothing-here")), folder.filePath(QStringLiteral("to")),
-                                     &owner);
+    IngestJob* job =
+        cloneRepository(folder.filePath(QStringLiteral("nothing-here")), folder.filePath(QStringLiteral("to")), &owner);
     QSignalSpy failed(job, &IngestJob::failed);
     QTRY_COMPARE(failed.size(), 1);
     const auto error = failed[0][0].value<Error>();

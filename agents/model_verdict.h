@@ -1,0 +1,40 @@
+#pragma once
+
+/// Whether a model will run here, before it is loaded: what the settings say about a folder.
+///
+/// Thread   returns at once; reads headers of files on a pool thread.
+
+#include "engine/result.h"
+
+#include <QFuture>
+#include <QString>
+#include <QStringList>
+
+namespace octavo::agents {
+
+struct ModelVerdict {
+    QString name;
+    qint64 parameters = 0, fileBytes = 0, weightBytes = 0;
+    QStringList formats;      ///< "int4: 196 modules"
+    qint64 contextTokens = 0; ///< per agent, that the plan was made for
+    int agents = 0;
+    qint64 deviceNeeded = 0, deviceTotal = 0; ///< 0 needed: the CPU; 0 total: not known
+    qint64 ramNeeded = 0, ramTotal = 0;
+    qint64 longestContext = 0; ///< per agent, that would fit
+    bool fits = false;
+    QStringList problems; ///< why it cannot run, one sentence each
+};
+
+struct DeviceChoice {
+    QString device; ///< "cpu", "cuda:0"
+    QString description;
+    qint64 memoryTotalBytes = 0;
+};
+
+/// Fails with FileUnreadable, FormatInvalid, ShapeMismatch or Unsupported: what is wrong with the folder.
+QFuture<Result<ModelVerdict>> examineModel(const QString& folder, const QString& device, int agents);
+
+/// What can be named as a device here.
+QFuture<QList<DeviceChoice>> deviceChoices();
+
+} // namespace octavo::agents
