@@ -13,7 +13,10 @@ class SimulatedMachine
 {
 public:
     enum class Kind { TwoGpus, Cpu };
-    explicit SimulatedMachine(Kind kind) : m_kind(kind) {}
+    explicit SimulatedMachine(Kind kind)
+        : m_kind(kind)
+    {
+    }
 
     /// Goes on by `seconds` and gives the state then. Equal calls give equal states.
     engine::MetricsSnapshot advance(double seconds)

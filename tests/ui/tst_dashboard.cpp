@@ -37,7 +37,8 @@ public:
 };
 
 struct Fixture {
-    explicit Fixture(testing::SimulatedMachine::Kind kind = testing::SimulatedMachine::Kind::TwoGpus) : machine(kind)
+    explicit Fixture(testing::SimulatedMachine::Kind kind = testing::SimulatedMachine::Kind::TwoGpus)
+        : machine(kind)
     {
         panel.resize(1680, 230);
         panel.show();
@@ -107,7 +108,7 @@ void TestDashboard::columnsStandOnAFixedGrid()
     };
     const std::vector<float> first = columnsAt(8.25);
     QCOMPARE(first.size(), std::size_t(10));
-    QCOMPARE(first.front(), 37.0F); // samples 35 .. 39 stand in [3.5, 4.0)
+    QCOMPARE(first.front(), 37.0F);   // samples 35 .. 39 stand in [3.5, 4.0)
     QCOMPARE(columnsAt(8.45), first); // the same column still
     const std::vector<float> next = columnsAt(8.75);
     QCOMPARE(next.front(), first[1]); // moved on by one whole column

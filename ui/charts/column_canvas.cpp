@@ -57,7 +57,8 @@ void ColumnCanvas::stroke(const std::vector<double>& heights, double thickness, 
         // From half-way to the neighbour before to half-way to the one after: steep parts stay joined.
         const double before = std::isnan(at(x - 1)) ? here : (at(x - 1) + here) / 2;
         const double after = std::isnan(at(x + 1)) ? here : (at(x + 1) + here) / 2;
-        fill(x, std::min({before, here, after}) - thickness / 2, std::max({before, here, after}) + thickness / 2, color);
+        fill(x, std::min({before, here, after}) - thickness / 2, std::max({before, here, after}) + thickness / 2,
+             color);
     }
 }
 

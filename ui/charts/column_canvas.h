@@ -2,7 +2,8 @@
 
 /// Curves and areas painted column by column into an image, with smooth edges.
 ///
-/// A path of hundreds of points costs QPainter's general rasteriser milliseconds; curves over time need only vertical runs.
+/// A path of hundreds of points costs QPainter's general rasteriser milliseconds; curves over time need only vertical
+/// runs.
 
 #include <QColor>
 #include <QImage>
@@ -18,7 +19,7 @@ public:
     /// `size` in device-independent pixels; transparent.
     ColumnCanvas(const QSizeF& size, qreal devicePixelRatio);
 
-    int width() const { return m_image.width(); }   ///< device pixels, as all that follows
+    int width() const { return m_image.width(); } ///< device pixels, as all that follows
     int height() const { return m_image.height(); }
 
     /// The run [top, bottom) of column `x`; ends that fall inside a pixel cover it in part.

@@ -44,8 +44,8 @@ void LineChart::setTitle(const QString& title)
 bool LineChart::isBehind(const TimeWindow& window) const
 {
     const int count = columns(window);
-    return count != int(m_values.size()) || window.seconds != m_window.seconds
-           || window.lastColumn(count) != m_window.lastColumn(count);
+    return count != int(m_values.size()) || window.seconds != m_window.seconds ||
+           window.lastColumn(count) != m_window.lastColumn(count);
 }
 
 void LineChart::setCurrent(float value)
@@ -154,7 +154,8 @@ void LineChart::paintEvent(QPaintEvent* event)
     painter.drawImage(plot.topLeft(), canvas.image());
 
     if (hovered >= 0) {
-        painter.fillRect(QRectF((hovered + 0.5) * plot.width() / double(m_values.size()), plot.top(), 1, plot.height()), c.muted);
+        painter.fillRect(QRectF((hovered + 0.5) * plot.width() / double(m_values.size()), plot.top(), 1, plot.height()),
+                         c.muted);
     }
 }
 

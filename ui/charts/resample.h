@@ -2,8 +2,8 @@
 
 /// Turns a series of samples into one value per chart column.
 ///
-/// Columns stand on a fixed grid of time, so that a curve moves on by whole columns and never shimmers while it scrolls,
-/// and a chart whose newest column has not changed needs no painting.
+/// Columns stand on a fixed grid of time, so that a curve moves on by whole columns and never shimmers while it
+/// scrolls, and a chart whose newest column has not changed needs no painting.
 
 #include <algorithm>
 #include <cmath>
@@ -20,10 +20,7 @@ struct TimeWindow {
     double tickSeconds = 0.1; ///< distance of the samples; no column is narrower
 
     /// As many columns as fit `pixels` and the samples can fill.
-    int columns(int pixels) const
-    {
-        return std::max(1, std::min(pixels, int(std::lround(seconds / tickSeconds))));
-    }
+    int columns(int pixels) const { return std::max(1, std::min(pixels, int(std::lround(seconds / tickSeconds)))); }
     double step(int columns) const { return seconds / columns; }
     /// Number of the newest column, counted from time 0.
     std::int64_t lastColumn(int columns) const { return std::int64_t(std::floor(endSeconds / step(columns) + 1e-9)); }

@@ -13,7 +13,11 @@ template <typename T>
 class RingBuffer
 {
 public:
-    explicit RingBuffer(int capacity) : m_capacity(capacity) { m_values.reserve(std::size_t(capacity)); }
+    explicit RingBuffer(int capacity)
+        : m_capacity(capacity)
+    {
+        m_values.reserve(std::size_t(capacity));
+    }
 
     int size() const { return int(m_values.size()); }
     int capacity() const { return m_capacity; }

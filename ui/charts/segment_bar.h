@@ -1,6 +1,7 @@
 #pragma once
 
-/// A bar split by use: memory by weights, sequences and hot buffer; a token budget by folder. The legend is its tooltip.
+/// A bar split by use: memory by weights, sequences and hot buffer; a token budget by folder. The legend is its
+/// tooltip.
 
 #include <QColor>
 #include <QList>

@@ -35,8 +35,8 @@ StackedChart::StackedChart(QString title, std::function<QString(float)> format, 
 bool StackedChart::isBehind(const TimeWindow& window) const
 {
     const int count = columns(window);
-    return m_layers.empty() || count != int(m_layers[0].size()) || window.seconds != m_window.seconds
-           || window.lastColumn(count) != m_window.lastColumn(count);
+    return m_layers.empty() || count != int(m_layers[0].size()) || window.seconds != m_window.seconds ||
+           window.lastColumn(count) != m_window.lastColumn(count);
 }
 
 void StackedChart::setLayers(std::vector<std::vector<float>> layers, const TimeWindow& window)
@@ -125,8 +125,8 @@ void StackedChart::mouseMoveEvent(QMouseEvent* event)
     update();
     if (const int column = columnAt(m_hoverX); column >= 0) {
         const double ago = m_window.secondsAgo(column, int(m_layers[0].size()));
-        QToolTip::showText(event->globalPosition().toPoint(), tr("%1 s ago").arg(ago, 0, 'f', 1) + u'\n' + textAt(column),
-                           this);
+        QToolTip::showText(event->globalPosition().toPoint(),
+                           tr("%1 s ago").arg(ago, 0, 'f', 1) + u'\n' + textAt(column), this);
     }
 }
 

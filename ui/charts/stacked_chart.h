@@ -24,7 +24,8 @@ public:
     int columns(const TimeWindow& window) const { return window.columns(std::max(1, width())); }
     /// Whether `window` has a column that is not drawn yet.
     bool isBehind(const TimeWindow& window) const;
-    /// layers[k][column], oldest first; NaN adds nothing. Layer k has agent k's colour. Paints only if something differs.
+    /// layers[k][column], oldest first; NaN adds nothing. Layer k has agent k's colour. Paints only if something
+    /// differs.
     void setLayers(std::vector<std::vector<float>> layers, const TimeWindow& window);
 
     /// What hovering over column `column` says, one line per agent that has a value, then the sum.

@@ -2,6 +2,8 @@
 
 #include "ui/write_file.h"
 
+#include "agents/workbench.h"
+
 #include <QBuffer>
 #include <QDateTime>
 #include <QDir>
@@ -21,6 +23,26 @@ constexpr int deviceStretch = 5, throughputStretch = 9;
 
 } // namespace
 
+DashboardPanel::DashboardPanel(agents::Workbench* workbench, QWidget* parent)
+    : DashboardPanel([workbench] { return workbench->metrics(); }, parent)
+{
+    const auto takeAgents = [this, workbench] {
+        const auto takeNames = [this, workbench] {
+            QStringList names;
+            for (int i = 0; i < agents::numAgents; ++i)
+                names += workbench->agent(i)->name();
+            setAgentNames(names);
+        };
+        for (int i = 0; i < agents::numAgents; ++i)
+            connect(workbench->agent(i), &agents::Agent::nameChanged, this, takeNames);
+        takeNames();
+    };
+    if (workbench->isReady())
+        takeAgents();
+    else
+        connect(workbench, &agents::Workbench::ready, this, takeAgents);
+}
+
 DashboardPanel::DashboardPanel(std::function<engine::MetricsSnapshot()> source, QWidget* parent)
     : QWidget(parent)
     , m_source(std::move(source))
@@ -37,7 +59,8 @@ void DashboardPanel::build()
     m_content = new QWidget;
     m_devices = new QHBoxLayout;
     m_devices->setSpacing(metrics::padding);
-    m_noDevice = new TextLabel(tr("No device yet. Figures appear once a model is loaded."), TextRole::Body, Tone::Muted);
+    m_noDevice =
+        new TextLabel(tr("No device yet. Figures appear once a model is loaded."), TextRole::Body, Tone::Muted);
     m_noDevice->setAlignment(Qt::AlignCenter);
     m_devices->addWidget(m_noDevice);
     m_throughput = new ThroughputCard;
@@ -187,7 +210,8 @@ void DashboardPanel::askWhereTo(const QString& suffix, void (DashboardPanel::*wr
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->setAcceptMode(QFileDialog::AcceptSave);
     dialog->setDefaultSuffix(suffix);
-    dialog->setNameFilter(suffix == QStringLiteral("csv") ? tr("Comma-separated values (*.csv)") : tr("PNG image (*.png)"));
+    dialog->setNameFilter(suffix == QStringLiteral("csv") ? tr("Comma-separated values (*.csv)")
+                                                          : tr("PNG image (*.png)"));
     dialog->setDirectory(QStandardPaths::writableLocation(QStandardPaths::DocumentsLocation));
     dialog->selectFile(QStringLiteral("octavo-%1.%2")
                            .arg(QDateTime::currentDateTime().toString(QStringLiteral("yyyyMMdd-HHmmss")), suffix));

@@ -32,7 +32,8 @@ QString usedOfText(qint64 used, qint64 total)
     };
     if (used <= 0 && total <= 0)
         return dash();
-    return total > 0 ? DeviceCard::tr("%1 / %2 GiB").arg(used > 0 ? inGiB(used) : dash(), inGiB(total)) : bytesText(used);
+    return total > 0 ? DeviceCard::tr("%1 / %2 GiB").arg(used > 0 ? inGiB(used) : dash(), inGiB(total))
+                     : bytesText(used);
 }
 
 void setTextIfNew(TextLabel* label, const QString& text)
@@ -43,7 +44,8 @@ void setTextIfNew(TextLabel* label, const QString& text)
 
 } // namespace
 
-DeviceCard::DeviceCard(const QString& title, QWidget* parent) : Card(Card::Fill::Raised, parent)
+DeviceCard::DeviceCard(const QString& title, QWidget* parent)
+    : Card(Card::Fill::Raised, parent)
 {
     setAccessibleName(title);
     m_title = new TextLabel(title, TextRole::BodyStrong);
@@ -124,7 +126,8 @@ void DeviceCard::showDevice(const engine::DeviceMetrics& metrics)
     setTextIfNew(m_description, description.join(QStringLiteral(" · ")));
     const QString temperature =
         metrics.temperatureC >= 0 ? tr("%1 °C").arg(metrics.temperatureC, 0, 'f', 0) : dash() + QStringLiteral(" °C");
-    const QString power = metrics.powerW >= 0 ? tr("%1 W").arg(metrics.powerW, 0, 'f', 0) : dash() + QStringLiteral(" W");
+    const QString power =
+        metrics.powerW >= 0 ? tr("%1 W").arg(metrics.powerW, 0, 'f', 0) : dash() + QStringLiteral(" W");
     setTextIfNew(m_sensors, temperature + QStringLiteral(" · ") + power);
 
     if (m_failed != metrics.failed) {
@@ -166,7 +169,7 @@ void DeviceCard::showHistory(const MetricsHistory& history, std::size_t index, c
     const DeviceHistory& device = history.devices()[index];
     const RingBuffer<AgentsSample>& times = history.agents();
     const int numSamples = history.firstAfter(window.endSeconds + 1e-6);
-    const auto show = [&](LineChart* chart, float DeviceSample::* value) {
+    const auto show = [&](LineChart* chart, float DeviceSample::*value) {
         chart->setCurrent(numSamples > 0 ? device.samples[numSamples - 1].*value : unknownValue);
         if (!chart->isBehind(window))
             return;

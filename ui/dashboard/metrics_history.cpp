@@ -71,7 +71,10 @@ QString quoted(QString text)
 
 } // namespace
 
-MetricsHistory::MetricsHistory() : m_agents(capacity) {}
+MetricsHistory::MetricsHistory()
+    : m_agents(capacity)
+{
+}
 
 void MetricsHistory::clear()
 {
@@ -139,8 +142,8 @@ DeviceSample MetricsHistory::sampleOf(const engine::DeviceMetrics& metrics, doub
         return sample;
     const DeviceSample& before = history.samples[base];
     const double elapsed = seconds - m_agents[base].seconds;
-    if (elapsed <= 0 || stats.tierBytesRead < before.tierBytesRead || stats.hotHits < before.hotHits
-        || stats.hotMisses < before.hotMisses)
+    if (elapsed <= 0 || stats.tierBytesRead < before.tierBytesRead || stats.hotHits < before.hotHits ||
+        stats.hotMisses < before.hotMisses)
         return sample;
     sample.tierBytesPerSecond = float(double(stats.tierBytesRead - before.tierBytesRead) / elapsed);
     const std::int64_t hits = stats.hotHits - before.hotHits;
@@ -173,9 +176,9 @@ QString MetricsHistory::toCsv(double fromSeconds, double toSeconds, const QStrin
         out << ',' << quoted(agentNames.value(lane, QStringLiteral("agent %1").arg(lane + 1)) + u" tokens_per_s");
     out << ",accepted_drafts_per_round,worst_gap_ms,ttft_ms";
     for (const DeviceHistory& device : m_devices) {
-        for (const char* column : {"decode_tokens_per_s", "prefill_tokens_per_s", "memory_used_bytes", "weight_bytes",
-                                   "hot_buffer_bytes", "host_tier_bytes", "tier_bytes_per_s", "hit_rate",
-                                   "temperature_c", "power_w"})
+        for (const char* column :
+             {"decode_tokens_per_s", "prefill_tokens_per_s", "memory_used_bytes", "weight_bytes", "hot_buffer_bytes",
+              "host_tier_bytes", "tier_bytes_per_s", "hit_rate", "temperature_c", "power_w"})
             out << ',' << device.device << ' ' << column;
     }
     out << '\n';

@@ -24,34 +24,34 @@ inline constexpr float unknownValue = std::numeric_limits<float>::quiet_NaN();
 
 /// All agents together at one moment.
 struct AgentsSample {
-    double seconds = 0;                    ///< since the engine's start
-    float decode = unknownValue;           ///< tokens/s over all devices
+    double seconds = 0;          ///< since the engine's start
+    float decode = unknownValue; ///< tokens/s over all devices
     float prefill = unknownValue;
     std::array<float, numAgentLanes> agentDecode{}; ///< tokens/s by agent; NaN while it writes nothing
-    float acceptedDrafts = unknownValue;   ///< per round, mean over the agents that draft
-    float worstGapMs = unknownValue;       ///< largest over the agents
-    float ttftMs = unknownValue;           ///< median over the agents
+    float acceptedDrafts = unknownValue;            ///< per round, mean over the agents that draft
+    float worstGapMs = unknownValue;                ///< largest over the agents
+    float ttftMs = unknownValue;                    ///< median over the agents
 };
 
 /// One device at the same moment.
 struct DeviceSample {
     float decode = unknownValue, prefill = unknownValue;
     float tierBytesPerSecond = unknownValue;
-    float hitRate = unknownValue;          ///< 0..1
+    float hitRate = unknownValue; ///< 0..1
     float temperatureC = unknownValue, powerW = unknownValue;
     std::int64_t memoryUsedBytes = 0, weightBytes = 0, hotBufferBytes = 0, hostTierBytes = 0;
     std::int64_t hotHits = 0, hotMisses = 0, tierBytesRead = 0; ///< counters the rates are taken from
 };
 
 struct DeviceHistory {
-    QString device;                        ///< "cpu", "cuda:0"
-    RingBuffer<DeviceSample> samples;      ///< one for each of agents()
+    QString device;                   ///< "cpu", "cuda:0"
+    RingBuffer<DeviceSample> samples; ///< one for each of agents()
 };
 
 class MetricsHistory
 {
 public:
-    static constexpr int capacity = 3000;  ///< 300 s at 10 Hz
+    static constexpr int capacity = 3000; ///< 300 s at 10 Hz
     static constexpr double rateSeconds = 1.0;
 
     MetricsHistory();

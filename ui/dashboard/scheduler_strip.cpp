@@ -27,7 +27,8 @@ constexpr KindLook looks[] = {{Kind::Prefill, 1.0, 0.42}, {Kind::Decode, 0.45, 0
 
 } // namespace
 
-SchedulerStrip::SchedulerStrip(QWidget* parent) : QWidget(parent)
+SchedulerStrip::SchedulerStrip(QWidget* parent)
+    : QWidget(parent)
 {
     setMouseTracking(true);
     setAccessibleName(tr("Scheduler: what each agent's time went into"));

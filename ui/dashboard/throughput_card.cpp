@@ -27,18 +27,17 @@ QString figuresText(const AgentsSample& sample)
 {
     const QString drafts =
         std::isnan(sample.acceptedDrafts) ? dash() : QString::number(double(sample.acceptedDrafts), 'f', 1);
-    const QString gap = std::isnan(sample.worstGapMs)
-                            ? dash()
-                            : ThroughputCard::tr("%1 ms").arg(double(sample.worstGapMs), 0, 'f', 0);
-    const QString ttft = std::isnan(sample.ttftMs)
-                             ? dash()
-                             : ThroughputCard::tr("%1 s").arg(double(sample.ttftMs) / 1000, 0, 'f', 1);
+    const QString gap =
+        std::isnan(sample.worstGapMs) ? dash() : ThroughputCard::tr("%1 ms").arg(double(sample.worstGapMs), 0, 'f', 0);
+    const QString ttft =
+        std::isnan(sample.ttftMs) ? dash() : ThroughputCard::tr("%1 s").arg(double(sample.ttftMs) / 1000, 0, 'f', 1);
     return ThroughputCard::tr("all agents · accepted drafts %1 · worst gap %2 · TTFT %3").arg(drafts, gap, ttft);
 }
 
 } // namespace
 
-ThroughputCard::ThroughputCard(QWidget* parent) : Card(Card::Fill::Raised, parent)
+ThroughputCard::ThroughputCard(QWidget* parent)
+    : Card(Card::Fill::Raised, parent)
 {
     setAccessibleName(tr("All agents"));
     m_rate = new TextLabel(dash() + tr(" tok/s"), TextRole::BigFigure);
@@ -46,8 +45,9 @@ ThroughputCard::ThroughputCard(QWidget* parent) : Card(Card::Fill::Raised, paren
     m_figures = new TextLabel({}, TextRole::Small, Tone::Muted);
     m_figures->setObjectName(QStringLiteral("figures"));
     m_figures->setElided(true);
-    m_figures->setToolTip(tr("Drafts accepted per round, mean over the agents · longest wait for a token in an answer · "
-                             "time to first token, median over the agents"));
+    m_figures->setToolTip(
+        tr("Drafts accepted per round, mean over the agents · longest wait for a token in an answer · "
+           "time to first token, median over the agents"));
     m_figures->setText(figuresText({}));
 
     m_window = makeButton(windowText(60));
@@ -135,8 +135,9 @@ void ThroughputCard::showHistory(const MetricsHistory& history, WorkHistory& wor
         std::vector<std::vector<float>> layers;
         for (std::size_t lane = 0; lane < numAgentLanes; ++lane) {
             layers.push_back(resample(
-                window, m_rates->columns(window), numSamples, [&](double seconds) { return history.firstAfter(seconds); },
-                [&](int i) { return samples[i].seconds; }, [&](int i) { return samples[i].agentDecode[lane]; }));
+                window, m_rates->columns(window), numSamples,
+                [&](double seconds) { return history.firstAfter(seconds); }, [&](int i) { return samples[i].seconds; },
+                [&](int i) { return samples[i].agentDecode[lane]; }));
         }
         m_rates->setLayers(std::move(layers), window);
     }

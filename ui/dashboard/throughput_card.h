@@ -1,7 +1,7 @@
 #pragma once
 
-/// All agents of the dashboard: one big rate, the figures that matter, rates by agent over time, the scheduler's strip, and
-/// the buttons that say what is shown.
+/// All agents of the dashboard: one big rate, the figures that matter, rates by agent over time, the scheduler's strip,
+/// and the buttons that say what is shown.
 
 #include "ui/charts/stacked_chart.h"
 #include "ui/controls.h"

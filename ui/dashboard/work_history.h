@@ -4,8 +4,8 @@
 ///
 /// Thread   none of its own; belongs to the GUI thread.
 
-#include "ui/charts/ring_buffer.h"
 #include "ui/charts/resample.h"
+#include "ui/charts/ring_buffer.h"
 
 #include "engine/metrics/metrics.h"
 
@@ -19,8 +19,8 @@ namespace octavo::ui {
 struct LaneCoverage {
     static constexpr int numKinds = 3; ///< engine::WorkSpan::Kind
     int lanes = 0, columns = 0;
-    std::int64_t firstColumn = 0;      ///< number of column 0, counted from time 0
-    std::vector<float> share;          ///< (column's number modulo columns, kind, lane)
+    std::int64_t firstColumn = 0; ///< number of column 0, counted from time 0
+    std::vector<float> share;     ///< (column's number modulo columns, kind, lane)
 
     float at(engine::WorkSpan::Kind kind, int lane, int column) const
     {
@@ -40,7 +40,10 @@ class WorkHistory
 public:
     static constexpr int capacity = 60000; ///< 300 s of two devices at 100 steps/s
 
-    WorkHistory() : m_spans(capacity) {}
+    WorkHistory()
+        : m_spans(capacity)
+    {
+    }
 
     /// Takes over the spans that began after the newest one known of their device.
     void add(const engine::MetricsSnapshot& snapshot);
@@ -48,7 +51,8 @@ public:
 
     int size() const { return m_spans.size(); }
     /// For a strip of `columns`. Spans that came since the last call are added to what was there, so following the
-    /// present is cheap; another window, or one that moves back, is worked out anew. A span appears once it lies within the window.
+    /// present is cheap; another window, or one that moves back, is worked out anew. A span appears once it lies within
+    /// the window.
     const LaneCoverage& coverage(const TimeWindow& window, int columns, int lanes);
 
 private:
@@ -57,10 +61,10 @@ private:
     RingBuffer<engine::WorkSpan> m_spans;
     std::vector<std::int64_t> m_newestStartUs; ///< by device, in the snapshot's order
     std::int64_t m_timeUs = -1;
-    std::int64_t m_added = 0;                  ///< spans ever pushed
+    std::int64_t m_added = 0; ///< spans ever pushed
     LaneCoverage m_coverage;
     double m_stepUs = 0;
-    std::int64_t m_covered = 0;                ///< of m_added, in m_coverage
+    std::int64_t m_covered = 0; ///< of m_added, in m_coverage
 };
 
 } // namespace octavo::ui
