@@ -1,0 +1,39 @@
+#include "ui/wizard/left_out_model.h"
+
+namespace octavo::ui {
+
+void LeftOutModel::setFiles(const QList<agents::SkippedFile>& files)
+{
+    beginResetModel();
+    m_files = files;
+    endResetModel();
+}
+
+int LeftOutModel::rowCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : int(m_files.size());
+}
+
+int LeftOutModel::columnCount(const QModelIndex& parent) const
+{
+    return parent.isValid() ? 0 : int(numColumns);
+}
+
+QVariant LeftOutModel::data(const QModelIndex& index, int role) const
+{
+    if (!index.isValid())
+        return {};
+    const agents::SkippedFile& file = m_files[index.row()];
+    switch (role) {
+    case Qt::DisplayRole:
+        return index.column() == PathColumn ? file.displayPath : file.reason;
+    case Qt::ToolTipRole:
+        return tr("%1: %2").arg(file.displayPath, file.reason);
+    case Qt::TextAlignmentRole:
+        return index.column() == ReasonColumn ? QVariant(int(Qt::AlignRight | Qt::AlignVCenter)) : QVariant();
+    default:
+        return {};
+    }
+}
+
+} // namespace octavo::ui
