@@ -1,0 +1,195 @@
+#include "tests/engine/fake_engine.h"
+
+#include "ui/settings/model_page.h"
+#include "ui/settings/settings_dialog.h"
+#include "ui/theme.h"
+
+#include <QAbstractItemView>
+#include <QAction>
+#include <QSignalSpy>
+#include <QTemporaryDir>
+#include <QTest>
+
+using namespace octavo;
+using namespace octavo::ui;
+
+namespace {
+
+struct Bench {
+    Bench()
+    {
+        workbench =
+            std::make_unique<agents::Workbench>(agents::WorkbenchOptions{}, std::make_unique<test::FakeEngine>());
+        QSignalSpy ready(workbench.get(), &agents::Workbench::ready);
+        workbench->start();
+        if (!ready.wait())
+            qFatal("the workbench did not become ready");
+    }
+    QString file() const { return folder.filePath(QStringLiteral("octavo.ini")); }
+
+    QTemporaryDir folder;
+    std::unique_ptr<agents::Workbench> workbench;
+};
+
+} // namespace
+
+class TestSettings : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void initTestCase() { Theme::instance()->apply(SchemeChoice::Dark); }
+    void cleanup() { Theme::instance()->apply(SchemeChoice::Dark); }
+
+    void keepsWhatWasSavedAndDefaultsWhatIsNonsense();
+    void theCommandLineWinsOverSettings();
+    void themeAndTextSizeHoldAtOnceAndAreKept();
+    void samplingHoldsFromTheNextQuestionOn();
+    void saysWhetherTheDemoModelFits();
+    void saysWhatIsWrongWithAModelFolder();
+    void listsCommandsWithTheirKeys();
+    void everyControlHasAName();
+};
+
+void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
+{
+    QTemporaryDir folder;
+    const QString file = folder.filePath(QStringLiteral("octavo.ini"));
+    QCOMPARE(StartupSettings::load(file).maxNewTokens, 1024);
+    StartupSettings settings;
+    settings.modelFolder = QStringLiteral("/models/with space, and ü");
+    settings.device = QStringLiteral("cuda:1");
+    settings.sampling = {0.7F, 40, 0.95F, 0.05F, 1234567};
+    settings.maxNewTokens = 4096;
+    settings.save(file).waitForFinished();
+    const StartupSettings back = StartupSettings::load(file);
+    QCOMPARE(back.modelFolder, settings.modelFolder);
+    QCOMPARE(back.device, settings.device);
+    QCOMPARE(back.sampling.temperature, 0.7F);
+    QCOMPARE(back.sampling.topK, 40);
+    QCOMPARE(back.sampling.topP, 0.95F);
+    QCOMPARE(back.sampling.minP, 0.05F);
+    QCOMPARE(back.sampling.seed, std::uint64_t(1234567));
+    QCOMPARE(back.maxNewTokens, 4096);
+
+    QFile raw(file);
+    QVERIFY(raw.open(QIODevice::WriteOnly));
+    raw.write("[sampling]\ntemperature=hot\ntopK=-7\ntopP=nan\nmaxNewTokens=9999999\n");
+    raw.close();
+    const StartupSettings odd = StartupSettings::load(file);
+    QCOMPARE(odd.sampling.temperature, 0.0F);
+    QCOMPARE(odd.sampling.topK, 0);
+    QCOMPARE(odd.sampling.topP, 1.0F);
+    QCOMPARE(odd.maxNewTokens, 32768);
+}
+
+void TestSettings::theCommandLineWinsOverSettings()
+{
+    StartupSettings settings;
+    settings.modelFolder = QStringLiteral("/models/big");
+    settings.device = QStringLiteral("cuda:0");
+    agents::WorkbenchOptions named;
+    named.engine.modelDir = "/models/named";
+    named.engine.devices = {"cpu"};
+    settings.applyTo(named, true);
+    QCOMPARE(named.engine.modelDir.string(), std::string("/models/named"));
+    QCOMPARE(named.engine.devices, std::vector<std::string>({"cpu"}));
+    agents::WorkbenchOptions open;
+    open.engine.modelDir = "/usr/share/octavo/demo-model";
+    settings.applyTo(open, false);
+    QCOMPARE(open.engine.modelDir.string(), std::string("/models/big"));
+    QCOMPARE(open.engine.devices, std::vector<std::string>({"cuda:0"}));
+}
+
+void TestSettings::themeAndTextSizeHoldAtOnceAndAreKept()
+{
+    Bench bench;
+    SettingsDialog dialog(bench.workbench.get(), {}, bench.file());
+    dialog.show();
+    auto* scheme = dialog.findChild<QComboBox*>(QStringLiteral("scheme"));
+    QCOMPARE(scheme->currentText(), QStringLiteral("Dark"));
+    scheme->setFocus();
+    QTest::keyClick(scheme, Qt::Key_Up); // Light
+    QCOMPARE(Theme::instance()->scheme(), ColorScheme::Light);
+    QCOMPARE(bench.workbench->setting(QStringLiteral("theme/scheme")), QStringLiteral("light"));
+    auto* scale = dialog.findChild<QComboBox*>(QStringLiteral("textScale"));
+    scale->setCurrentIndex(scale->findData(200));
+    QCOMPARE(Theme::instance()->textScale(), 2.0);
+    QCOMPARE(bench.workbench->setting(QStringLiteral("theme/text-scale")), QStringLiteral("2"));
+    QCOMPARE(Theme::instance()->scheme(), ColorScheme::Light);
+}
+
+void TestSettings::samplingHoldsFromTheNextQuestionOn()
+{
+    Bench bench;
+    SettingsDialog dialog(bench.workbench.get(), {}, bench.file());
+    dialog.show();
+    dialog.setPage(SettingsDialog::Answers);
+    auto* temperature = dialog.findChild<QDoubleSpinBox*>(QStringLiteral("temperature"));
+    temperature->selectAll();
+    QTest::keyClicks(temperature, QLocale().toString(0.7, 'f', 2));
+    QTest::keyClick(temperature, Qt::Key_Tab);
+    QCOMPARE(bench.workbench->sampling().temperature, 0.7F);
+    dialog.findChild<QSpinBox*>(QStringLiteral("maxTokens"))->setValue(2048);
+    QCOMPARE(bench.workbench->maxNewTokens(), 2048);
+    QTRY_COMPARE(StartupSettings::load(bench.file()).maxNewTokens, 2048);
+    QCOMPARE(StartupSettings::load(bench.file()).sampling.temperature, 0.7F);
+}
+
+void TestSettings::saysWhetherTheDemoModelFits()
+{
+    StartupSettings settings;
+    settings.modelFolder = QStringLiteral(OCTAVO_RESOURCES "/demo-model");
+    settings.device = QStringLiteral("cpu");
+    ModelPage page(settings, {});
+    page.show();
+    auto* verdict = page.findChild<QLabel*>(QStringLiteral("verdict"));
+    QTRY_VERIFY_WITH_TIMEOUT(verdict->text().startsWith(QStringLiteral("demo-model ")), 10000);
+    QVERIFY2(!page.findChild<SegmentBar*>()->legend().isEmpty(), qPrintable(verdict->text()));
+}
+
+void TestSettings::saysWhatIsWrongWithAModelFolder()
+{
+    QTemporaryDir nothing;
+    StartupSettings settings;
+    settings.modelFolder = nothing.path();
+    settings.device = QStringLiteral("cpu");
+    ModelPage page(settings, {});
+    page.show();
+    auto* verdict = page.findChild<QLabel*>(QStringLiteral("verdict"));
+    QTRY_COMPARE(verdict->text(), QStringLiteral("This model cannot be loaded."));
+    bool named = false;
+    for (const QLabel* label : page.findChildren<QLabel*>())
+        named = named || label->text().contains(nothing.path());
+    QVERIFY(named);
+}
+
+void TestSettings::listsCommandsWithTheirKeys()
+{
+    Bench bench;
+    QAction zoom(QStringLiteral("&Zoom pane"));
+    zoom.setShortcut(QKeySequence(Qt::Key_F11));
+    QAction bare(QStringLiteral("Without a key"));
+    SettingsDialog dialog(bench.workbench.get(), {&zoom, &bare}, bench.file());
+    auto* model = dialog.findChild<QAbstractItemView*>(QStringLiteral("shortcuts"))->model();
+    QCOMPARE(model->rowCount(), 2);
+    QCOMPARE(model->index(0, 0).data().toString(), QStringLiteral("Zoom pane"));
+    QCOMPARE(model->index(0, 1).data().toString(), QStringLiteral("F11"));
+    QCOMPARE(model->index(1, 1).data().toString(), dash());
+}
+
+void TestSettings::everyControlHasAName()
+{
+    Bench bench;
+    SettingsDialog dialog(bench.workbench.get(), {}, bench.file());
+    for (const char* name : {"scheme", "textScale", "modelFolder", "device", "temperature", "topK", "topP", "minP",
+                             "seed", "maxTokens", "shortcuts", "pages", "close"}) {
+        auto* widget = dialog.findChild<QWidget*>(QLatin1String(name));
+        QVERIFY2(widget != nullptr, name);
+        QVERIFY2(!widget->accessibleName().isEmpty(), name);
+        QVERIFY2(widget->focusPolicy() & Qt::TabFocus, name);
+    }
+}
+
+QTEST_MAIN(TestSettings)
+#include "tst_settings.moc"

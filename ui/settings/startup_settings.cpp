@@ -1,0 +1,81 @@
+#include "ui/settings/startup_settings.h"
+
+#include <QSettings>
+#include <QtConcurrentRun>
+
+#include <algorithm>
+#include <cmath>
+#include <memory>
+
+namespace octavo::ui {
+
+namespace {
+
+const QString folderKey = QStringLiteral("model/folder");
+const QString deviceKey = QStringLiteral("model/device");
+const QString temperatureKey = QStringLiteral("sampling/temperature");
+const QString topKKey = QStringLiteral("sampling/topK");
+const QString topPKey = QStringLiteral("sampling/topP");
+const QString minPKey = QStringLiteral("sampling/minP");
+const QString seedKey = QStringLiteral("sampling/seed");
+const QString maxTokensKey = QStringLiteral("sampling/maxNewTokens");
+
+std::unique_ptr<QSettings> settingsFile(const QString& file)
+{
+    return file.isEmpty() ? std::make_unique<QSettings>(QSettings::IniFormat, QSettings::UserScope,
+                                                        QStringLiteral("octavo"), QStringLiteral("octavo"))
+                          : std::make_unique<QSettings>(file, QSettings::IniFormat);
+}
+
+float within(const QVariant& value, float low, float high, float otherwise)
+{
+    bool isNumber = false;
+    const float number = value.toFloat(&isNumber);
+    return isNumber && std::isfinite(number) ? std::clamp(number, low, high) : otherwise;
+}
+
+} // namespace
+
+StartupSettings StartupSettings::load(const QString& file)
+{
+    const auto settings = settingsFile(file);
+    StartupSettings result;
+    const engine::SamplingParams plain;
+    result.modelFolder = settings->value(folderKey).toString();
+    result.device = settings->value(deviceKey).toString();
+    result.sampling.temperature = within(settings->value(temperatureKey), 0.0F, 2.0F, plain.temperature);
+    result.sampling.topK = int(within(settings->value(topKKey), 0.0F, 1000.0F, float(plain.topK)));
+    result.sampling.topP = within(settings->value(topPKey), 0.01F, 1.0F, plain.topP);
+    result.sampling.minP = within(settings->value(minPKey), 0.0F, 1.0F, plain.minP);
+    result.sampling.seed = settings->value(seedKey).toULongLong();
+    result.maxNewTokens = int(within(settings->value(maxTokensKey), 16.0F, 32768.0F, 1024.0F));
+    return result;
+}
+
+QFuture<void> StartupSettings::save(const QString& file) const
+{
+    return QtConcurrent::run([values = *this, file] {
+        const auto settings = settingsFile(file);
+        settings->setValue(folderKey, values.modelFolder);
+        settings->setValue(deviceKey, values.device);
+        settings->setValue(temperatureKey, QString::number(double(values.sampling.temperature)));
+        settings->setValue(topKKey, values.sampling.topK);
+        settings->setValue(topPKey, QString::number(double(values.sampling.topP)));
+        settings->setValue(minPKey, QString::number(double(values.sampling.minP)));
+        settings->setValue(seedKey, QString::number(values.sampling.seed));
+        settings->setValue(maxTokensKey, values.maxNewTokens);
+        settings->sync();
+    });
+}
+
+void StartupSettings::applyTo(agents::WorkbenchOptions& options, bool modelNamed) const
+{
+    if (!modelNamed && !modelFolder.isEmpty())
+        options.engine.modelDir = modelFolder.toStdString();
+    if (!device.isEmpty() && options.engine.devices == std::vector<std::string>{"auto"})
+        options.engine.devices = {device.toStdString()};
+    options.sampling = sampling;
+    options.maxNewTokens = maxNewTokens;
+}
+
+} // namespace octavo::ui

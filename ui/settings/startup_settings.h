@@ -1,0 +1,28 @@
+#pragma once
+
+/// Settings that are needed before anything is loaded: model, device and how answers are drawn. Kept in the user's
+/// configuration file, beside the session store and not in it.
+
+#include "agents/workbench.h"
+
+#include <QFuture>
+#include <QString>
+
+namespace octavo::ui {
+
+struct StartupSettings {
+    QString modelFolder; ///< empty: the demo model
+    QString device;      ///< empty: automatic
+    engine::SamplingParams sampling;
+    int maxNewTokens = 1024;
+
+    /// Reads the file: call before the window opens. What is missing or out of range keeps its default.
+    static StartupSettings load(const QString& file = {});
+    /// Writes on another thread.
+    QFuture<void> save(const QString& file = {}) const;
+
+    /// Fills in what the command line has left open: a model that is not named, the device "auto".
+    void applyTo(agents::WorkbenchOptions& options, bool modelNamed) const;
+};
+
+} // namespace octavo::ui
