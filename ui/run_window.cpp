@@ -5,15 +5,24 @@
 #include "ui/notice_bar.h"
 #include "ui/pane/pane.h"
 #include "ui/repository_intake.h"
+#include "ui/settings/startup_settings.h"
 #include "ui/single_instance.h"
 #include "ui/theme.h"
 #include "ui/translation.h"
+#include "ui/window_tools.h"
 
 #include <QApplication>
 #include <QIcon>
 #include <QLocale>
 
 namespace octavo::ui {
+
+namespace {
+
+/// The model that comes with Octavo: what is used where none is named.
+const char* const demoModelName = "demo-model";
+
+} // namespace
 
 int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories)
 {
@@ -24,10 +33,14 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
     installTranslation(QLocale());
     Theme::instance()->apply(SchemeChoice::System);
     QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
-    agents::Workbench workbench(options);
+    agents::WorkbenchOptions chosen = options;
+    StartupSettings::load().applyTo(chosen, options.engine.modelDir.filename() != demoModelName);
+    agents::Workbench workbench(chosen);
     MainWindow window(&workbench);
     window.setDashboard(new DashboardPanel(&workbench));
-    window.setDemoModel(options.engine.modelDir.filename() == "demo-model");
+    QObject::connect(window.findChild<DashboardPanel*>(), &DashboardPanel::exportFailed, window.notices(), &NoticeBar::tell);
+    new WindowTools(&window);
+    window.setDemoModel(chosen.engine.modelDir.filename() == demoModelName);
 
     RepositoryIntake intake(&workbench);
     QObject::connect(&intake, &RepositoryIntake::failed, window.notices(), &NoticeBar::tell);

@@ -1,13 +1,26 @@
 /// Renders the dashboard, the wizard's pages, settings and the source viewer into PNG files, to be looked at:
-/// octavo_tool_shots FOLDER, with QT_SCALE_FACTOR for other scales.
+/// octavo_tool_shots FOLDER REPOSITORY, with QT_SCALE_FACTOR for other scales.
 
+#include "tests/engine/fake_engine.h"
 #include "tests/ui/simulated_metrics.h"
 
 #include "ui/dashboard/dashboard_panel.h"
+#include "ui/settings/model_page.h"
+#include "ui/settings/settings_dialog.h"
+#include "ui/source_viewer/source_viewer.h"
 #include "ui/theme.h"
+#include "ui/wizard/add_repository_dialog.h"
 
+#include "agents/workbench.h"
+
+#include <QAction>
 #include <QApplication>
 #include <QDir>
+#include <QFile>
+#include <QLineEdit>
+#include <QPushButton>
+#include <QTemporaryDir>
+#include <QTest>
 
 #include <cstdio>
 
@@ -15,11 +28,15 @@ using namespace octavo;
 
 namespace {
 
-void save(QWidget& widget, const QSize& size, const QString& file)
+bool waitFor(const std::function<bool()>& done)
 {
-    widget.resize(size);
+    return QTest::qWaitFor(done, 30000);
+}
+
+void save(QWidget& widget, const QString& file)
+{
     widget.show();
-    QApplication::processEvents();
+    QTest::qWait(20);
     if (!widget.grab().save(file))
         std::fprintf(stderr, "%s could not be written\n", qPrintable(file));
 }
@@ -39,7 +56,89 @@ void shootDashboard(testing::SimulatedMachine::Kind kind, const QSize& size, con
         snapshot = machine.advance(0.1);
         panel.tick();
     }
-    save(panel, size, file);
+    save(panel, file);
+}
+
+std::unique_ptr<agents::Workbench> makeWorkbench()
+{
+    auto engine = std::make_unique<test::FakeEngine>([](const engine::GenerationRequest&) {
+        test::Script script;
+        script.waits = true;
+        return script;
+    });
+    auto workbench = std::make_unique<agents::Workbench>(agents::WorkbenchOptions{}, std::move(engine));
+    workbench->start();
+    waitFor([&] { return workbench->isReady(); });
+    return workbench;
+}
+
+void shootWizard(const QString& repository, const std::function<QString(const char*)>& file)
+{
+    const auto workbench = makeWorkbench();
+    workbench->setSetting(QStringLiteral("wizard/prefillTokensPerSecond"), QStringLiteral("3930"));
+    ui::AddRepositoryDialog dialog(workbench.get());
+    dialog.show();
+    auto* next = dialog.findChild<QPushButton*>(QStringLiteral("next"));
+    dialog.setFolder(repository);
+    waitFor([&] { return next->isEnabled(); });
+    save(dialog, file("wizard-1-source"));
+    next->click();
+    waitFor([&] { return dialog.findChild<ui::FilesPage*>()->hasFiles(); });
+    dialog.findChild<QLineEdit*>(QStringLiteral("exclude"))->setText(QStringLiteral("tests/data/**"));
+    QTest::qWait(400);
+    save(dialog, file("wizard-2-files"));
+    next->click();
+    agents::ContextInfo reading = workbench->contexts().value(0);
+    reading.state = agents::ContextState::Reading;
+    reading.readTotal = reading.tokens;
+    reading.readDone = reading.tokens * 2 / 5;
+    dialog.findChild<ui::ReadPage*>()->showContext(reading);
+    QTest::qWait(300);
+    reading.readDone = reading.tokens * 42 / 100;
+    reading.secondsLeft = 19;
+    dialog.findChild<ui::ReadPage*>()->showContext(reading);
+    save(dialog, file("wizard-3-read"));
+    next->click();
+    save(dialog, file("wizard-4-panes"));
+}
+
+void shootSettings(const std::function<QString(const char*)>& file)
+{
+    const auto workbench = makeWorkbench();
+    QAction ask(QStringLiteral("Ask all agents"));
+    ask.setShortcut(QKeySequence(QStringLiteral("Ctrl+Shift+A")));
+    QAction zoom(QStringLiteral("Zoom pane"));
+    zoom.setShortcut(QKeySequence(QStringLiteral("F11")));
+    QTemporaryDir folder;
+    ui::SettingsDialog dialog(workbench.get(), {&ask, &zoom}, folder.filePath(QStringLiteral("octavo.ini")));
+    using Page = ui::SettingsDialog::Page;
+    const std::pair<Page, const char*> pages[] = {{Page::Appearance, "settings-appearance"},
+                                                  {Page::Model, "settings-model"},
+                                                  {Page::Answers, "settings-answers"},
+                                                  {Page::Shortcuts, "settings-shortcuts"}};
+    for (const auto& [page, name] : pages) {
+        dialog.setPage(page);
+        if (page == Page::Model) {
+            dialog.modelPage()
+                ->findChild<QLineEdit*>(QStringLiteral("modelFolder"))
+                ->setText(QStringLiteral(OCTAVO_RESOURCES "/demo-model"));
+            QTest::qWait(1200);
+        }
+        save(dialog, file(name));
+    }
+}
+
+void shootSource(const QString& repository, const QString& file)
+{
+    const auto workbench = makeWorkbench();
+    ui::SourceViewer viewer(workbench.get());
+    QFile code(repository + QStringLiteral("/ui/charts/resample.h"));
+    if (!code.open(QIODevice::ReadOnly))
+        return;
+    viewer.showSource(
+        {QStringLiteral("ui/charts/resample.h"), QStringLiteral("3f2a9c1d0e"), QString::fromUtf8(code.readAll())}, 44,
+        52);
+    save(viewer, file);
 }
 
 } // namespace
@@ -48,13 +147,22 @@ int main(int argc, char** argv)
 {
     qputenv("QT_QPA_PLATFORM", "offscreen");
     QApplication app(argc, argv);
-    const QDir folder(QString::fromLocal8Bit(argc > 1 ? argv[1] : "."));
+    if (argc != 3) {
+        std::fprintf(stderr, "usage: octavo_tool_shots FOLDER REPOSITORY\n");
+        return 2;
+    }
+    const QDir folder(QString::fromLocal8Bit(argv[1]));
+    const QString repository = QString::fromLocal8Bit(argv[2]);
     for (const auto& [choice, name] : {std::pair(ui::SchemeChoice::Dark, QStringLiteral("dark")),
-                                       std::pair(ui::SchemeChoice::Light, QStringLiteral("light"))}) {
+                                       std::pair(ui::SchemeChoice::Light, QStringLiteral("light")),
+                                       std::pair(ui::SchemeChoice::HighContrast, QStringLiteral("contrast"))}) {
         ui::Theme::instance()->apply(choice);
         const auto file = [&](const char* what) { return folder.filePath(QLatin1String(what) + u'-' + name + ".png"); };
         shootDashboard(testing::SimulatedMachine::Kind::TwoGpus, {1680, 230}, file("dashboard-gpus"));
         shootDashboard(testing::SimulatedMachine::Kind::Cpu, {1280, 230}, file("dashboard-cpu"));
+        shootWizard(repository, file);
+        shootSettings(file);
+        shootSource(repository, file("source"));
     }
     return 0;
 }
