@@ -45,6 +45,7 @@ void addField(QFormLayout* form, const QString& name, QWidget* field, const QStr
     field->setAccessibleDescription(hint);
     field->setMinimumWidth(140);
     auto* row = new QHBoxLayout;
+    row->setSpacing(metrics::padding);
     row->addWidget(field);
     row->addWidget(new TextLabel(hint, TextRole::Small, Tone::Muted));
     auto* label = new TextLabel(name);
