@@ -14,8 +14,10 @@ Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
     OCTAVO_TRY(const cli::Arguments arguments, cli::Arguments::parse(specs, words));
     WindowOptions out;
     OCTAVO_TRY(out.workbench.engine, cli::readEngineOptions(arguments));
-    out.workbench.databasePath = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) +
-                                 QStringLiteral("/octavo/octavo.db");
+    const QString data = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) + QStringLiteral("/octavo");
+    out.workbench.databasePath = data + QStringLiteral("/octavo.db");
+    if (out.workbench.engine.savedContexts.empty())
+        out.workbench.engine.savedContexts = QFile::encodeName(data + QStringLiteral("/contexts")).toStdString();
     for (const std::string& word : arguments.positional()) {
         const QFileInfo info(QFile::decodeName(word.c_str()));
         if (!info.exists())

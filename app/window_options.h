@@ -15,7 +15,8 @@ struct WindowOptions {
 };
 
 /// Fails with InvalidArgument (unknown option, a value out of range) or NotFound (a repository that does not exist;
-/// no demo model where none was named). Sessions are kept in the user's data folder.
+/// no demo model where none was named). Sessions are kept in the user's data folder, and so are
+/// the contexts that were read, unless --saved-contexts names another place.
 Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words);
 
 /// Whether the environment names a display, or a Qt platform that needs none.

@@ -186,6 +186,7 @@ private slots:
         QCOMPARE(options->repositories, QStringList{m_fixture.root()});
         QCOMPARE(options->workbench.engine.devices, (std::vector<std::string>{"cpu", "cpu"}));
         QVERIFY(options->workbench.databasePath.endsWith("/octavo/octavo.db"));
+        QVERIFY(options->workbench.engine.savedContexts.native().ends_with("/octavo/contexts"));
         QCOMPARE(octavo::app::readWindowOptions({"frobnicate"}).error().code, octavo::ErrorCode::NotFound);
         QCOMPARE(octavo::app::readWindowOptions({"--frobnicate"}).error().code, octavo::ErrorCode::InvalidArgument);
     }
