@@ -11,6 +11,7 @@
 #include <functional>
 #include <memory>
 #include <thread>
+#include <type_traits>
 #include <vector>
 
 namespace octavo::engine
@@ -30,7 +31,8 @@ public:
     template <typename Work>
     void run(Work&& work)
     {
-        start([](void* context, int thread) { (*static_cast<Work*>(context))(thread); }, &work);
+        start([](void* context, int thread) { (*static_cast<std::remove_reference_t<Work>*>(context))(thread); },
+              const_cast<void*>(static_cast<const void*>(&work)));
     }
 
     /// Inside run(), on every thread: returns when all threads have come here.

@@ -25,7 +25,7 @@ public:
     /// Fails with Unsupported for a group size or input order the kernels cannot take, with OutOfMemory.
     static Result<CpuLinear> pack(std::span<const LinearWeight* const> parts);
     static Result<CpuLinear> pack(const LinearWeight& weight);
-    /// Any format to int8, with a scale for each 128 inputs of a row.
+    /// Any format to int8, with a scale for each 32 inputs of a row.
     static Result<CpuLinear> packInt8(const LinearWeight& weight);
 
     Format format() const { return m_format; }

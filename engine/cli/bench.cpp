@@ -15,6 +15,8 @@ struct Bench {
 };
 
 constexpr std::array benches{
+    Bench{"prefill", runBenchPrefill},
+    Bench{"decode", runBenchDecode},
     Bench{"mixed", runBenchMixed},
 };
 

@@ -6,6 +6,10 @@
 
 namespace octavo::cli {
 
+/// Reads a context, again and again: tokens/s beside the roofline.
+Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams);
+/// Steps of one row for each agent at a given context: tokens/s beside the roofline.
+Result<void> runBenchDecode(const Arguments& arguments, Streams& streams);
 /// One agent reads a long context beside others that write: worst gap, throughput.
 Result<void> runBenchMixed(const Arguments& arguments, Streams& streams);
 

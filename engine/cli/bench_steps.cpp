@@ -1,0 +1,254 @@
+#include "engine/backend/backend_factory.h"
+#include "engine/cli/bench.h"
+#include "engine/cli/common.h"
+#include "engine/evaluation/machine_probe.h"
+#include "engine/scheduler/memory_budget.h"
+
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <chrono>
+#include <ostream>
+#include <thread>
+
+namespace octavo::cli {
+namespace {
+
+using engine::SlotId;
+using engine::TokenId;
+using Clock = std::chrono::steady_clock;
+
+double secondsSince(Clock::time_point start)
+{
+    return std::chrono::duration<double>(Clock::now() - start).count();
+}
+
+/// A backend by itself, without scheduler and tokenizer.
+struct Subject {
+    engine::ModelConfig config;
+    std::shared_ptr<const engine::ModelWeights> weights;
+    std::unique_ptr<engine::Backend> backend;
+    std::string model;
+    int threads = 1;
+    double loadMs = 0.0;
+};
+
+Result<Subject> openSubject(const Arguments& arguments)
+{
+    const auto start = Clock::now();
+    OCTAVO_TRY(const engine::EngineOptions wanted, readEngineOptions(arguments));
+    OCTAVO_TRY(const std::vector<std::string> devices, engine::resolveDevices(wanted.devices));
+    Subject subject;
+    subject.model = wanted.modelDir.filename().string();
+    subject.threads = wanted.threads > 0 ? wanted.threads : int(std::max(1u, std::thread::hardware_concurrency()));
+    OCTAVO_TRY(subject.config, engine::ModelConfig::load(wanted.modelDir));
+    OCTAVO_TRY(auto weights, engine::ModelWeights::open(wanted.modelDir, subject.config));
+    subject.weights = std::make_shared<const engine::ModelWeights>(std::move(weights));
+    engine::BackendOptions options;
+    options.device = devices.front();
+    options.threads = wanted.threads;
+    options.cpuPath = wanted.cpuPath;
+    options.sparse = wanted.sparse;
+    OCTAVO_TRY(subject.backend, engine::makeBackend(subject.config, subject.weights, options));
+    subject.loadMs = 1e3 * secondsSince(start);
+    return subject;
+}
+
+/// Any ordinary tokens will do for speed; each seed gives others, so that nothing is shared.
+std::vector<TokenId> fillerTokens(std::int64_t count, int vocab, std::uint64_t seed)
+{
+    std::vector<TokenId> tokens;
+    std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        tokens.push_back(TokenId((state >> 33) % std::uint64_t(std::max(vocab - 64, 1))));
+    }
+    return tokens;
+}
+
+Result<void> read(engine::Backend& backend, SlotId slot, const std::vector<TokenId>& tokens, std::span<float> logits)
+{
+    const std::size_t slice = std::size_t(backend.maxPrefillSlice());
+    for (std::size_t i = 0; i < tokens.size(); i += slice) {
+        const bool last = i + slice >= tokens.size();
+        OCTAVO_CHECK(backend.prefill(slot, std::span(tokens).subspan(i, std::min(slice, tokens.size() - i)),
+                                     last ? logits : std::span<float>()));
+    }
+    return {};
+}
+
+double quantile(std::vector<double> values, double share)
+{
+    if (values.empty())
+        return 0.0;
+    std::ranges::sort(values);
+    return values[std::min(values.size() - 1, std::size_t(share * double(values.size())))];
+}
+
+kernels::cpu::Path pathOf(const engine::Backend& backend)
+{
+    for (auto path : {kernels::cpu::Path::Avx512, kernels::cpu::Path::Avx2}) {
+        if (backend.info().path == kernels::cpu::pathName(path))
+            return path;
+    }
+    return kernels::cpu::Path::Plain;
+}
+
+struct Outcome {
+    std::string bench;
+    std::int64_t context = 0, agents = 1;
+    double tokensPerSecond = 0.0, prefillPerSecond = 0.0;
+    std::vector<double> stepMs; ///< of steps, or of whole reads
+    std::int64_t bytes = 0, products = 0; ///< of one of them
+};
+
+/// Prints one outcome beside the machine's own limits.
+void report(const Arguments& arguments, Streams& streams, const Subject& subject, const Outcome& outcome,
+            const engine::LineCrossing& before)
+{
+    const engine::LineCrossing after = engine::measureLineCrossing();
+    const bool moved = std::string(before.state()) != after.state();
+    const std::string state = moved ? "moved" : before.state();
+    const engine::BackendInfo info = subject.backend->info();
+    const double median = quantile(outcome.stepMs, 0.5);
+    double floorMs = 0.0;
+    engine::MachineFigures machine;
+    if (info.device == "cpu") {
+        machine = engine::measureMachine(pathOf(*subject.backend), subject.threads,
+                                         std::clamp<std::int64_t>(outcome.bytes, 1 << 20, std::int64_t(256) << 20));
+        floorMs = 1e3 * std::max(double(outcome.bytes) / machine.bytesPerSecond,
+                                 double(outcome.products) / machine.productsPerSecond);
+    }
+    const double fraction = median > 0.0 ? floorMs / median : 0.0;
+    std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
+                          + " --agents " + std::to_string(outcome.agents);
+    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--model", "--device"}) {
+        if (arguments.has(name))
+            command += " " + std::string(name) + " " + arguments.text(name);
+    }
+    if (arguments.has("--json")) {
+        nlohmann::ordered_json line{{"bench", outcome.bench},
+                                    {"device", info.device},
+                                    {"description", info.description},
+                                    {"shape", subject.model},
+                                    {"context", outcome.context},
+                                    {"agents", outcome.agents},
+                                    {"rows", 1},
+                                    {"mode", "dense"},
+                                    {"threads", subject.threads},
+                                    {"path", info.path},
+                                    {"tokens_per_s", outcome.tokensPerSecond},
+                                    {"ms_per_step_median", median},
+                                    {"ms_per_step_p99", quantile(outcome.stepMs, 0.99)},
+                                    {"prefill_tokens_per_s", outcome.prefillPerSecond},
+                                    {"worst_gap_ms", quantile(outcome.stepMs, 1.0)},
+                                    {"bytes_per_step", outcome.bytes},
+                                    {"flops_per_step", 2 * outcome.products},
+                                    {"machine_bytes_per_s", machine.bytesPerSecond},
+                                    {"machine_flops_per_s", 2.0 * machine.productsPerSecond},
+                                    {"floor_ms", floorMs},
+                                    {"fraction_of_floor", fraction},
+                                    {"ping_ns", after.ns},
+                                    {"state", state},
+                                    {"load_ms", subject.loadMs},
+                                    {"resident_bytes", engine::residentBytes()},
+                                    {"command", command}};
+        streams.out << line.dump() << '\n';
+        return;
+    }
+    streams.out << outcome.bench << " at " << outcome.context << " tokens, " << outcome.agents << " agents, "
+                << info.description << "\n  " << outcome.tokensPerSecond << " tokens/s, "
+                << (outcome.bench == "prefill" ? "ms per read: median " : "ms per step: median ") << median << ", p99 "
+                << quantile(outcome.stepMs, 0.99) << "\n  roofline: " << double(outcome.bytes) / 1e6 << " MB at "
+                << machine.bytesPerSecond / 1e9 << " GB/s, " << 2e-9 * double(outcome.products) << " GFLOP at "
+                << 2e-9 * machine.productsPerSecond << " GFLOP/s: " << floorMs << " ms, of which " << 100.0 * fraction
+                << "% is reached\n  cores: a cache line crosses in " << after.ns << " ns (" << state << ")\n  "
+                << command << '\n';
+}
+
+} // namespace
+
+Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams)
+{
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64));
+    OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
+    OCTAVO_TRY(const Subject subject, openSubject(arguments));
+    const std::vector<TokenId> tokens = fillerTokens(context, subject.config.vocabSize, 1);
+    std::vector<float> logits(std::size_t(subject.config.vocabSize));
+    const engine::LineCrossing crossing = engine::measureLineCrossing();
+    Outcome outcome{.bench = "prefill", .context = context};
+    const auto start = Clock::now();
+    do {
+        OCTAVO_TRY(const SlotId slot, subject.backend->createSequence(context));
+        const auto begin = Clock::now();
+        OCTAVO_CHECK(read(*subject.backend, slot, tokens, logits));
+        outcome.stepMs.push_back(1e3 * secondsSince(begin));
+        subject.backend->destroySequence(slot);
+    } while (secondsSince(start) < seconds);
+    outcome.tokensPerSecond = outcome.prefillPerSecond = 1e3 * double(context) / quantile(outcome.stepMs, 0.5);
+    outcome.products = engine::prefillProducts(subject.config, *subject.weights, context);
+    outcome.bytes = engine::stepCost(subject.config, *subject.weights, context, 1).bytes;
+    report(arguments, streams, subject, outcome, crossing);
+    return {};
+}
+
+Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
+{
+    constexpr int stepsPerRound = 64;
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64));
+    OCTAVO_TRY(const std::int64_t agents, arguments.integer("--agents", 1, 1, 64));
+    OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
+    OCTAVO_TRY(const Subject subject, openSubject(arguments));
+    engine::Backend& backend = *subject.backend;
+    const std::size_t vocab = std::size_t(subject.config.vocabSize);
+    std::vector<float> logits(vocab * std::size_t(agents));
+    Outcome outcome{.bench = "decode", .context = context, .agents = agents};
+
+    std::vector<SlotId> read_;
+    const auto readStart = Clock::now();
+    for (std::int64_t agent = 0; agent < agents; ++agent) {
+        OCTAVO_TRY(const SlotId slot, backend.createSequence(context));
+        read_.push_back(slot);
+        OCTAVO_CHECK(read(backend, slot, fillerTokens(context, subject.config.vocabSize, std::uint64_t(agent) + 1),
+                          std::span(logits).first(vocab)));
+    }
+    outcome.prefillPerSecond = double(context * agents) / secondsSince(readStart);
+
+    const engine::LineCrossing crossing = engine::measureLineCrossing();
+    double stepping = 0.0;
+    const auto start = Clock::now();
+    do {
+        // Each round starts where the reading ended.
+        std::vector<SlotId> slots;
+        for (SlotId source : read_) {
+            OCTAVO_TRY(const SlotId slot, backend.forkSequence(source, context + stepsPerRound + 4));
+            slots.push_back(slot);
+        }
+        std::vector<TokenId> tokens(slots.size(), 7);
+        std::vector<engine::StepEntry> entries(slots.size());
+        for (int step = 0; step < stepsPerRound + 4; ++step) {
+            const auto begin = Clock::now();
+            for (std::size_t i = 0; i < slots.size(); ++i)
+                entries[i] = {slots[i], std::span(tokens).subspan(i, 1)};
+            OCTAVO_CHECK(backend.step(entries, logits));
+            for (std::size_t i = 0; i < slots.size(); ++i) {
+                const auto row = logits.begin() + std::ptrdiff_t(i * vocab);
+                tokens[i] = TokenId(std::max_element(row, row + std::ptrdiff_t(vocab)) - row);
+            }
+            if (step < 4)
+                continue; // warming up
+            outcome.stepMs.push_back(1e3 * secondsSince(begin));
+            stepping += outcome.stepMs.back() / 1e3;
+        }
+        for (SlotId slot : slots)
+            backend.destroySequence(slot);
+    } while (secondsSince(start) < seconds);
+    outcome.tokensPerSecond = double(agents) * double(outcome.stepMs.size()) / stepping;
+    const engine::StepCost cost = engine::stepCost(subject.config, *subject.weights, context + stepsPerRound / 2, agents);
+    outcome.bytes = cost.bytes;
+    outcome.products = cost.products;
+    report(arguments, streams, subject, outcome, crossing);
+    return {};
+}
+
+} // namespace octavo::cli

@@ -1,0 +1,344 @@
+#include "kernels/cpu/cpu_features.h"
+#include "tests/engine/golden_files.h"
+
+#include <QTest>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+
+using namespace octavo;
+using namespace octavo::engine;
+using namespace octavo::engine::test;
+
+namespace
+{
+
+using Rows = std::vector<std::vector<float>>;
+
+bool sameBits(const std::vector<float>& a, const std::vector<float>& b)
+{
+    return a.size() == b.size() && std::memcmp(a.data(), b.data(), a.size() * sizeof(float)) == 0;
+}
+
+double largestDifference(const std::vector<float>& a, const std::vector<float>& b)
+{
+    double largest = 0.0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        const double difference = std::abs(double(a[i]) - double(b[i]));
+        largest = std::isfinite(difference) ? std::max(largest, difference) : 1e9;
+    }
+    return largest;
+}
+
+} // namespace
+
+/// What the Backend interface promises, on the CPU backend: rows depend on their own sequence alone.
+class TestCpuBackend : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void initTestCase();
+    void prefillThenDecodeEqualsALongerPrefill();
+    void slicesOnMultiplesOf64GiveTheSameBits();
+    void batchedEqualsAloneBitForBit();
+    void everyNumberOfThreadsGivesTheSameBits();
+    void pathsAgree();
+    void aVerifiedRowEqualsADecodedOneBitForBit();
+    void aRejectedDraftLeavesNoTrace_data();
+    void aRejectedDraftLeavesNoTrace();
+    void forksGoTheirOwnWay();
+    void aFrozenForkTakesNoMore();
+    void refusesWhatDoesNotFit();
+    void refusesRowsThatWaitForCommit();
+    void refusesPathsItDoesNotHave();
+    void inputsOutOfOrderAndZeroPointsRunOnEveryPath();
+
+private:
+    std::unique_ptr<Backend> backend(const std::string& path = {}, int threads = 2, std::int64_t budget = 0)
+    {
+        BackendOptions options;
+        options.cpuPath = path;
+        options.threads = threads;
+        options.memoryBudgetBytes = budget;
+        auto made = makeCpuBackend(m_model.config, m_model.weights, options);
+        if (!made)
+            qFatal("%s", made.error().message.c_str());
+        return *std::move(made);
+    }
+    std::vector<float> prefill(Backend& on, SlotId slot, std::size_t begin, std::size_t count) const
+    {
+        std::vector<float> logits(std::size_t(m_model.config.vocabSize));
+        if (auto done = on.prefill(slot, std::span(m_ids).subspan(begin, count), logits); !done)
+            qFatal("%s", done.error().message.c_str());
+        return logits;
+    }
+    /// One step; logits of each row.
+    Rows step(Backend& on, const std::vector<StepEntry>& entries) const
+    {
+        const std::size_t vocab = std::size_t(m_model.config.vocabSize);
+        std::size_t rows = 0;
+        for (const StepEntry& entry : entries)
+            rows += entry.tokens.size();
+        std::vector<float> logits(rows * vocab);
+        if (auto done = on.step(entries, logits); !done)
+            qFatal("%s", done.error().message.c_str());
+        Rows split;
+        for (std::size_t r = 0; r < rows; ++r)
+            split.emplace_back(logits.begin() + std::ptrdiff_t(r * vocab),
+                               logits.begin() + std::ptrdiff_t((r + 1) * vocab));
+        return split;
+    }
+    std::span<const TokenId> ids(std::size_t begin, std::size_t count) const
+    {
+        return std::span(m_ids).subspan(begin, count);
+    }
+
+    LoadedModel m_model;
+    std::vector<TokenId> m_ids;
+};
+
+void TestCpuBackend::initTestCase()
+{
+    m_model = demoModel();
+    m_ids = tokenIds(readJson(goldenPath("logprobs_ids1.json")).array());
+}
+
+void TestCpuBackend::prefillThenDecodeEqualsALongerPrefill()
+{
+    const auto cpu = backend();
+    for (std::size_t n : {1, 63, 64, 65, 300, 513}) {
+        const SlotId whole = *cpu->createSequence(1024), stepped = *cpu->createSequence(1024);
+        const std::vector<float> expected = prefill(*cpu, whole, 0, n + 1);
+        prefill(*cpu, stepped, 0, n);
+        const Rows found = step(*cpu, {{stepped, ids(n, 1)}});
+        // Chunked and recurrent sums round differently, which int8 keys and values may carry on.
+        const double difference = largestDifference(expected, found[0]);
+        QVERIFY2(difference < 0.05, qPrintable(QString("n = %1: %2").arg(n).arg(difference)));
+        cpu->destroySequence(whole);
+        cpu->destroySequence(stepped);
+    }
+}
+
+void TestCpuBackend::slicesOnMultiplesOf64GiveTheSameBits()
+{
+    const auto cpu = backend();
+    const SlotId whole = *cpu->createSequence(1024), sliced = *cpu->createSequence(1024);
+    const std::vector<float> expected = prefill(*cpu, whole, 0, 700);
+    std::size_t done = 0;
+    for (std::size_t slice : {64, 320, 128})
+        prefill(*cpu, sliced, std::exchange(done, done + slice), slice);
+    QVERIFY(sameBits(prefill(*cpu, sliced, done, 700 - done), expected));
+}
+
+void TestCpuBackend::batchedEqualsAloneBitForBit()
+{
+    const auto cpu = backend();
+    std::vector<SlotId> together, alone;
+    for (std::size_t i = 0; i < 5; ++i) {
+        for (std::vector<SlotId>* target : {&together, &alone}) {
+            target->push_back(*cpu->createSequence(1024));
+            prefill(*cpu, target->back(), i * 50, 40 + i * 37);
+        }
+    }
+    for (std::size_t t = 0; t < 4; ++t) {
+        std::vector<StepEntry> batch;
+        for (std::size_t i = 0; i < together.size(); ++i)
+            batch.push_back({together[i], ids(400 + i * 10 + t, 1)});
+        const Rows found = step(*cpu, batch);
+        for (std::size_t i = 0; i < alone.size(); ++i)
+            QVERIFY(sameBits(step(*cpu, {{alone[i], batch[i].tokens}})[0], found[i]));
+    }
+}
+
+void TestCpuBackend::everyNumberOfThreadsGivesTheSameBits()
+{
+    std::vector<float> first, firstStep;
+    for (int threads : {1, 2, 3}) {
+        const auto cpu = backend({}, threads);
+        const SlotId slot = *cpu->createSequence(1024);
+        const std::vector<float> read = prefill(*cpu, slot, 0, 200), written = step(*cpu, {{slot, ids(200, 1)}})[0];
+        if (first.empty()) {
+            first = read;
+            firstStep = written;
+        }
+        QVERIFY(sameBits(read, first) && sameBits(written, firstStep));
+    }
+}
+
+void TestCpuBackend::pathsAgree()
+{
+    std::vector<float> plain;
+    for (auto path : {kernels::cpu::Path::Plain, kernels::cpu::Path::Avx2, kernels::cpu::Path::Avx512}) {
+        if (!kernels::cpu::isSupported(path))
+            continue;
+        const auto cpu = backend(std::string(kernels::cpu::pathName(path)));
+        QCOMPARE(cpu->info().path, std::string(kernels::cpu::pathName(path)));
+        const SlotId slot = *cpu->createSequence(256);
+        prefill(*cpu, slot, 0, 130);
+        const std::vector<float> logits = step(*cpu, {{slot, ids(130, 1)}})[0];
+        if (plain.empty())
+            plain = logits;
+        QVERIFY2(largestDifference(logits, plain) < 0.05,
+                 qPrintable(QString::number(largestDifference(logits, plain))));
+    }
+}
+
+void TestCpuBackend::aVerifiedRowEqualsADecodedOneBitForBit()
+{
+    const auto cpu = backend();
+    const SlotId verified = *cpu->createSequence(1024), decoded = *cpu->createSequence(1024);
+    prefill(*cpu, verified, 0, 508);
+    prefill(*cpu, decoded, 0, 508);
+    const Rows found = step(*cpu, {{verified, ids(508, 8)}}); // crosses a page of 512 tokens
+    for (std::size_t t = 0; t < found.size(); ++t)
+        QVERIFY(sameBits(step(*cpu, {{decoded, ids(508 + t, 1)}})[0], found[t]));
+}
+
+void TestCpuBackend::aRejectedDraftLeavesNoTrace_data()
+{
+    QTest::addColumn<int>("kept");
+    for (int kept = 1; kept <= 8; ++kept)
+        QTest::addRow("%d of 8 rows kept", kept) << kept;
+}
+
+void TestCpuBackend::aRejectedDraftLeavesNoTrace()
+{
+    QFETCH(int, kept);
+    const auto cpu = backend();
+    const SlotId source = *cpu->createSequence(1024);
+    prefill(*cpu, source, 0, 508);
+    const SlotId drafted = *cpu->forkSequence(source, 1024), other = *cpu->forkSequence(source, 1024),
+                 plain = *cpu->forkSequence(source, 1024);
+    std::vector<TokenId> draft(ids(508, std::size_t(kept)).begin(), ids(508, std::size_t(kept)).end());
+    draft.resize(8, 17); // the rejected ones
+    step(*cpu, {{drafted, draft}});
+    step(*cpu, {{other, ids(508, 1)}}); // others go on while the rows wait
+    QVERIFY(cpu->commit(drafted, kept));
+    QCOMPARE(cpu->length(drafted), std::int64_t(508 + kept));
+    for (int t = 0; t < kept; ++t)
+        step(*cpu, {{plain, ids(508 + std::size_t(t), 1)}});
+    for (std::size_t t = 0; t < 3; ++t) {
+        const std::span next = ids(508 + std::size_t(kept) + t, 1);
+        QVERIFY(sameBits(step(*cpu, {{drafted, next}})[0], step(*cpu, {{plain, next}})[0]));
+    }
+}
+
+void TestCpuBackend::forksGoTheirOwnWay()
+{
+    const auto cpu = backend();
+    const SlotId source = *cpu->createSequence(1024), cold = *cpu->createSequence(1024);
+    prefill(*cpu, source, 0, 576);
+    const SlotId fork = *cpu->forkSequence(source, 1024);
+    QCOMPARE(cpu->length(fork), std::int64_t(576));
+    // Both write into what was the shared page.
+    const std::vector<float> ofFork = prefill(*cpu, fork, 576, 30), ofSource = prefill(*cpu, source, 700, 30);
+    prefill(*cpu, cold, 0, 576);
+    const SlotId coldFork = *cpu->forkSequence(cold, 1024);
+    cpu->destroySequence(cold);
+    QVERIFY(sameBits(prefill(*cpu, coldFork, 576, 30), ofFork));
+    QVERIFY(!sameBits(ofSource, ofFork));
+    QVERIFY(sameBits(step(*cpu, {{fork, ids(606, 1)}})[0], step(*cpu, {{coldFork, ids(606, 1)}})[0]));
+}
+
+void TestCpuBackend::aFrozenForkTakesNoMore()
+{
+    const auto cpu = backend();
+    const SlotId source = *cpu->createSequence(256);
+    prefill(*cpu, source, 0, 64);
+    const SlotId frozen = *cpu->forkSequence(source, 64);
+    std::vector<float> logits(std::size_t(m_model.config.vocabSize));
+    QCOMPARE(cpu->prefill(frozen, ids(64, 1), logits).error().code, ErrorCode::ContextFull);
+    QVERIFY(cpu->forkSequence(frozen, 256));
+}
+
+void TestCpuBackend::refusesWhatDoesNotFit()
+{
+    const auto sizes = backend();
+    const auto cpu = backend({}, 1, 2 * sizes->sequenceBytes(1000));
+    const SlotId first = *cpu->createSequence(1000);
+    QVERIFY(cpu->createSequence(1000));
+    const auto refused = cpu->createSequence(1000);
+    QCOMPARE(refused.error().code, ErrorCode::OutOfMemory);
+    QVERIFY(refused.error().message.find("free") != std::string::npos);
+    cpu->destroySequence(first);
+    QVERIFY(cpu->createSequence(1000));
+    QCOMPARE(cpu->createSequence(0).error().code, ErrorCode::InvalidArgument);
+    const TokenId outside[] = {m_model.config.vocabSize};
+    std::vector<float> logits(std::size_t(m_model.config.vocabSize));
+    QCOMPARE(sizes->prefill(*sizes->createSequence(10), outside, logits).error().code, ErrorCode::InvalidArgument);
+}
+
+void TestCpuBackend::refusesRowsThatWaitForCommit()
+{
+    const auto cpu = backend();
+    const SlotId slot = *cpu->createSequence(256);
+    prefill(*cpu, slot, 0, 10);
+    step(*cpu, {{slot, ids(10, 3)}});
+    std::vector<float> logits(std::size_t(m_model.config.vocabSize));
+    const StepEntry entry{slot, ids(13, 1)};
+    QCOMPARE(cpu->step({&entry, 1}, logits).error().code, ErrorCode::InvalidArgument);
+    QCOMPARE(cpu->commit(slot, 4).error().code, ErrorCode::InvalidArgument);
+    QVERIFY(cpu->commit(slot, 2));
+    QVERIFY(cpu->step({&entry, 1}, logits));
+    QCOMPARE(cpu->length(slot), std::int64_t(13));
+}
+
+void TestCpuBackend::refusesPathsItDoesNotHave()
+{
+    BackendOptions options;
+    options.cpuPath = "sse9";
+    const auto made = makeCpuBackend(m_model.config, m_model.weights, options);
+    QCOMPARE(made.error().code, ErrorCode::InvalidArgument);
+    QVERIFY(made.error().message.find("sse9") != std::string::npos);
+}
+
+void TestCpuBackend::inputsOutOfOrderAndZeroPointsRunOnEveryPath()
+{
+    // The same model with the inputs of every int4 module dealt to groups in turn, and zero points of their own; the
+    // reference backend reads the same tensors.
+    auto weights = std::make_shared<ModelWeights>(*m_model.weights);
+    auto change = [](LinearWeight& weight) {
+        if (weight.format != LinearWeight::Format::Int4)
+            return;
+        for (int k = 0; k < weight.inFeatures; ++k)
+            weight.groupOfInput.resize(std::size_t(weight.inFeatures), 0);
+        for (int k = 0; k < weight.inFeatures; ++k)
+            weight.groupOfInput[std::size_t(k)] = k % weight.numGroups();
+        weight.zeros.resize(std::size_t(weight.numGroups()) * std::size_t(weight.outFeatures));
+        for (std::size_t i = 0; i < weight.zeros.size(); ++i)
+            weight.zeros[i] = std::uint8_t(7 + i % 3);
+    };
+    for (LayerWeights& layer : weights->layers) {
+        for (LinearWeight* weight : {&layer.mlp.gate, &layer.mlp.up, &layer.mlp.down})
+            change(*weight);
+        if (layer.attention) {
+            for (LinearWeight* weight :
+                 {&layer.attention->q, &layer.attention->k, &layer.attention->v, &layer.attention->o})
+                change(*weight);
+        }
+        if (layer.gdn) {
+            for (LinearWeight* weight : {&layer.gdn->qkv, &layer.gdn->z, &layer.gdn->out})
+                change(*weight);
+        }
+    }
+    const auto reference = makeReferenceBackend(m_model.config, weights, {});
+    QVERIFY(reference);
+    const std::vector<float> expected = prefill(**reference, *(*reference)->createSequence(64), 0, 20);
+    for (auto path : {kernels::cpu::Path::Plain, kernels::cpu::Path::Avx2, kernels::cpu::Path::Avx512}) {
+        if (!kernels::cpu::isSupported(path))
+            continue;
+        BackendOptions options;
+        options.cpuPath = kernels::cpu::pathName(path);
+        const auto cpu = makeCpuBackend(m_model.config, weights, options);
+        QVERIFY2(cpu, cpu ? "" : cpu.error().message.c_str());
+        const std::vector<float> found = prefill(**cpu, *(*cpu)->createSequence(64), 0, 20);
+        const auto [low, high] = std::minmax_element(expected.begin(), expected.end());
+        QVERIFY2(largestDifference(found, expected) < 0.02 * double(*high - *low),
+                 qPrintable(QString("%1: %2").arg(options.cpuPath.c_str()).arg(largestDifference(found, expected))));
+    }
+}
+
+QTEST_GUILESS_MAIN(TestCpuBackend)
+#include "tst_cpu_backend.moc"
