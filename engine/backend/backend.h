@@ -119,6 +119,9 @@ public:
     {
         return Error{ErrorCode::Unsupported, "this device cannot open saved contexts"};
     }
+
+    /// From the next step on; what sequences hold stays. For evaluation. Backends without sparse attention ignore it.
+    virtual void setSparseMode(SparseMode) {}
 };
 
 } // namespace octavo::engine

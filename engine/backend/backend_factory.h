@@ -3,10 +3,12 @@
 /// Builds backends by the names users give: "cpu", "cuda:0", "auto".
 
 #include "engine/backend/backend.h"
+#include "engine/memory/sparse_settings.h"
 #include "engine/model/weights.h"
 #include "engine/result.h"
 
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <string>
 #include <vector>
@@ -21,6 +23,8 @@ struct BackendOptions {
     std::int64_t contextLimit = 0;      ///< the longest sequence that will be asked for
     std::int64_t memoryBudgetBytes = 0; ///< for all sequences together; 0: the backend sets no limit of its own
     SparseMode sparse = SparseMode::Auto;
+    SparseSettings sparseSettings;
+    std::filesystem::path sketchBasis;  ///< empty: basis.safetensors beside the weights, where there is one
 };
 
 /// Float32 throughout, plain loops: the yardstick. engine/backend/reference_backend.cpp

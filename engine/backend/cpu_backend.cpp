@@ -2,8 +2,11 @@
 
 #include "engine/scheduler/memory_budget.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <cstring>
+#include <filesystem>
 #include <fstream>
 #include <new>
 #include <thread>
@@ -81,24 +84,34 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
     try {
         OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights)));
         std::unique_ptr<CpuBackend> backend(
-            new CpuBackend(std::move(model), cpu::kernels(path), threads, options.memoryBudgetBytes));
+            new CpuBackend(std::move(model), cpu::kernels(path), threads, options));
         if (!backend->m_forward.ready())
             return Error{ErrorCode::OutOfMemory, "The CPU backend's work space of " +
                                                      mib(backend->m_forward.workBytes()) + " could not be had"};
+        const std::filesystem::path basis =
+            options.sketchBasis.empty() ? backend->m_model.source->dir / "basis.safetensors" : options.sketchBasis;
+        std::error_code ignored;
+        if (!options.sketchBasis.empty() || std::filesystem::exists(basis, ignored)) {
+            // Without one the model still works; another is fitted when it is first needed.
+            if (const auto loaded = backend->m_sparse.loadBasis(basis); !loaded)
+                spdlog::warn("{}", loaded.error().message);
+        }
         return std::unique_ptr<Backend>(std::move(backend));
     } catch (const std::bad_alloc&) {
         return Error{ErrorCode::OutOfMemory, "Memory ran out while weights were repacked for the CPU"};
     }
 }
 
-CpuBackend::CpuBackend(CpuModel model, const cpu::Kernels& kernels, int threads, std::int64_t budgetBytes)
+CpuBackend::CpuBackend(CpuModel model, const cpu::Kernels& kernels, int threads, const BackendOptions& options)
     : m_model(std::move(model))
     , m_kernels(kernels)
     , m_threads(threads)
-    , m_budget(budgetBytes)
+    , m_budget(options.memoryBudgetBytes)
     , m_recurrent(RecurrentShape::of(m_model.config))
     , m_pages({m_model.attentionLayers, m_model.config.numKvHeads, m_model.config.headDim})
-    , m_forward(m_model, kernels, threads, passRows)
+    , m_sparse(m_model.config, m_model.attentionLayers, m_model.source->hash, options.sparse, options.sparseSettings,
+               kernels.path, threads)
+    , m_forward(m_model, kernels, threads, passRows, &m_sparse)
 {
     m_rows.reserve(std::size_t(maxStepRows()));
 }
@@ -117,14 +130,15 @@ BackendStats CpuBackend::stats() const
     stats.hostTierLimitBytes = m_budget;
     stats.prefillTokens = m_prefillTokens;
     stats.decodeTokens = m_decodeTokens;
-    stats.denseSteps = m_steps;
+    m_sparse.addStats(stats);
     return stats;
 }
 
 std::int64_t CpuBackend::sequenceBytes(std::int64_t tokens) const
 {
     const std::int64_t pages = (tokens + cpu::pageTokens - 1) / cpu::pageTokens;
-    return pages * m_pages.shape().pageBytes() + m_recurrent.totalFloats() * std::int64_t(sizeof(float));
+    return pages * m_pages.shape().pageBytes() + m_recurrent.totalFloats() * std::int64_t(sizeof(float)) +
+           m_sparse.sequenceBytes(tokens);
 }
 
 Result<SlotId> CpuBackend::createSequence(std::int64_t maxTokens)
@@ -147,8 +161,9 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
                                                      " tokens was asked for, expected " + std::to_string(least) +
                                                      " to " + std::to_string(m_model.config.maxPositions)};
     // Whole pages that the source holds are shared, not taken again.
-    const std::int64_t bytes =
-        sequenceBytes(maxTokens) - held / cpu::pageTokens * m_pages.shape().pageBytes();
+    std::int64_t bytes = sequenceBytes(maxTokens) - held / cpu::pageTokens * m_pages.shape().pageBytes();
+    if (source)
+        bytes -= maxTokens == held ? m_sparse.sequenceBytes(maxTokens) : m_sparse.sharedBytes(*source);
     std::int64_t budget = m_budget;
     if (budget <= 0) {
         const auto memory = availableMemory();
@@ -167,10 +182,12 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
             sequence->length = held;
             sequence->kv.shareFrom(source->kv, held);
             std::copy_n(source->recurrent.as<float>(), m_recurrent.totalFloats(), sequence->recurrent.as<float>());
+            OCTAVO_CHECK(m_sparse.fork(*source, *sequence));
         }
         const SlotId slot{m_nextSlot};
         m_sequences.emplace(slot, std::move(sequence));
         ++m_nextSlot;
+        countTier();
         countMemory();
         return slot;
     } catch (const std::bad_alloc&) {
@@ -190,7 +207,7 @@ void CpuBackend::countMemory()
     }
     const std::int64_t states = std::int64_t(m_sequences.size()) * m_recurrent.totalFloats();
     m_kvBytes = inUse * m_pages.shape().pageBytes();
-    m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float));
+    m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float)) + m_tierBytes;
 }
 
 void CpuBackend::destroySequence(SlotId slot)
@@ -198,8 +215,17 @@ void CpuBackend::destroySequence(SlotId slot)
     const auto it = m_sequences.find(slot);
     if (it == m_sequences.end())
         return;
+    m_sparse.release(*it->second);
     m_sequences.erase(it);
+    countTier();
     countMemory();
+}
+
+void CpuBackend::countTier()
+{
+    m_tierBytes = 0;
+    for (const auto& [slot, sequence] : m_sequences)
+        m_tierBytes += m_sparse.reservedBytes(*sequence);
 }
 
 std::int64_t CpuBackend::length(SlotId slot) const
@@ -272,6 +298,8 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
         sequence->length += std::int64_t(take);
         done += take;
     }
+    if (sequence->length < sequence->maxTokens)
+        OCTAVO_CHECK(m_sparse.fillAhead(*sequence, m_forward.parallel()));
     m_prefillTokens += std::int64_t(rows);
     return {};
 }
@@ -310,7 +338,15 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
                                                          " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
         }
     }
+    m_sparseRows.clear();
+    for (const CpuRows& entry : m_rows) {
+        const auto count = std::int64_t(entry.tokens.size());
+        OCTAVO_CHECK(m_sparse.fill(*entry.sequence, entry.sequence->length + count, m_forward.parallel()));
+        m_sparseRows.emplace_back(entry.sequence, int(count));
+    }
+    m_sparse.beginStep(m_sparseRows);
     m_forward.run(CpuPass::Step, m_rows, int(rows), logits.data());
+    m_sparse.endStep();
     for (const CpuRows& entry : m_rows) {
         if (entry.tokens.size() > 1)
             entry.sequence->pendingRows = int(entry.tokens.size());
@@ -384,6 +420,20 @@ Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const 
         std::memcpy(sequence.kv.pageData(page), image.data() + stateBytes + page * pageBytes, std::size_t(pageBytes));
     sequence.length = length;
     return slot;
+}
+
+Result<KeyStatistics> CpuBackend::keyStatistics(SlotId slot, std::int64_t mostKeys)
+{
+    OCTAVO_TRY(const CpuSequence* sequence, ready(slot, {}));
+    return m_sparse.statistics(*sequence, sequence->length, mostKeys, m_forward.parallel());
+}
+
+std::vector<std::int32_t> CpuBackend::picks(SlotId slot, int layer, int list) const
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end() || !it->second->sparse)
+        return {};
+    return it->second->sparse->picks(layer, list);
 }
 
 } // namespace octavo::engine

@@ -35,9 +35,15 @@ public:
     std::string imageFormat() const override;
     Result<SequenceImage> imageOf(SlotId slot) override;
     Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;
+    void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
+
+    /// For evaluation: sums over a sequence's keys, from which a sketch basis is fitted.
+    Result<KeyStatistics> keyStatistics(SlotId slot, std::int64_t mostKeys);
+    /// For evaluation: the newest picks of a sequence, ascending. Empty where it has not decoded sparsely.
+    std::vector<std::int32_t> picks(SlotId slot, int layer, int list) const;
 
 private:
-    CpuBackend(CpuModel model, const kernels::cpu::Kernels& kernels, int threads, std::int64_t budgetBytes);
+    CpuBackend(CpuModel model, const kernels::cpu::Kernels& kernels, int threads, const BackendOptions& options);
 
     Result<SlotId> addSequence(std::int64_t maxTokens, const CpuSequence* source);
     Result<CpuSequence*> find(SlotId slot);
@@ -45,6 +51,8 @@ private:
     Result<CpuSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
     Result<void> makeRoom(CpuSequence& sequence, std::int64_t tokens);
     void countMemory();
+    /// Host tiers change only with the sequences: what they fill was reserved.
+    void countTier();
 
     const CpuModel m_model;
     const kernels::cpu::Kernels& m_kernels;
@@ -52,10 +60,13 @@ private:
     const std::int64_t m_budget;
     const RecurrentShape m_recurrent;
     KvPagePool m_pages;
+    CpuSparse m_sparse;
     CpuForward m_forward;
     std::map<SlotId, std::unique_ptr<CpuSequence>> m_sequences;
     std::vector<CpuRows> m_rows; // reused, so that a step allocates nothing
+    std::vector<std::pair<CpuSequence*, int>> m_sparseRows;
     std::int32_t m_nextSlot = 0;
+    std::int64_t m_tierBytes = 0;
     std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
 };
 

@@ -1,6 +1,7 @@
 #include "engine/backend/cpu_forward.h"
 
 #include <algorithm>
+#include <atomic>
 #include <cmath>
 #include <cstring>
 #include <limits>
@@ -68,12 +69,13 @@ struct CpuForward::Private {
     float* context = nullptr;         // (maxRows * heads per KV head, headDim)
 };
 
-CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int threads, int maxRows)
+CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int threads, int maxRows, CpuSparse* sparse)
     : m_model(model)
     , m_config(model.config)
     , m_kernels(kernels)
     , m_shape(RecurrentShape::of(model.config))
     , m_maxRows(maxRows)
+    , m_sparse(sparse)
     , m_pool(threads)
 {
     const ModelConfig& c = m_config;
@@ -486,8 +488,19 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
                 entry.sequence->kv.write(m_kernels, layer.kindIndex, kvHead, entry.sequence->length + t, k,
                                          row + queryWidth + kvWidth + kvHead * dim);
             }
-            attend(thread, layer, entry, first, kvHead);
+            if (!picking())
+                attend(thread, layer, entry, first, kvHead);
             first += rows;
+        }
+    }
+    if (picking()) {
+        pickRows(thread, layer);
+        for (int kvHead = kvHeads.begin; kvHead < kvHeads.end; ++kvHead) {
+            int first = 0;
+            for (const CpuRows& entry : m_entries) {
+                attend(thread, layer, entry, first, kvHead);
+                first += int(entry.tokens.size());
+            }
         }
     }
     m_pool.barrier(thread);
@@ -500,12 +513,9 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
     Private& own = *m_private[std::size_t(thread)];
     const ModelConfig& c = m_config;
     const int group = c.numHeads / c.numKvHeads, dim = c.headDim, rows = int(entry.tokens.size()) * group;
-    const std::int64_t width = std::int64_t(c.numHeads) * 2 * dim + 2 * std::int64_t(c.numKvHeads) * dim;
     const RowTiles tiles{rows, m_kernels.maxTileRows};
     const float scale = 1.0f / std::sqrt(float(dim));
-    auto query = [&](int r) {
-        return m_projected + (firstRow + r / group) * width + (kvHead * group + r % group) * 2 * dim;
-    };
+    auto query = [&](int r) { return this->query(firstRow + r / group, kvHead * group + r % group); };
     for (int i = 0; i < tiles.count(); ++i) {
         const int begin = tiles.begin(i), height = tiles.height(i);
         for (int r = begin; r < begin + height; ++r) {
@@ -519,8 +529,16 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
     std::fill(own.context, own.context + std::int64_t(rows) * dim, 0.0f);
 
     const std::int64_t length = entry.sequence->length, end = length + std::int64_t(entry.tokens.size());
+    // Sparse rows see the first page and the recent ones here; what lies between has been picked from.
+    const bool sparse = picking();
+    int firstRecent = 0;
+    if (sparse) {
+        firstRecent = std::numeric_limits<int>::max();
+        for (int r = 0; r < rows; r += group)
+            firstRecent = std::min(firstRecent, m_sparse->row(firstRow + r / group).recentPage);
+    }
     // Pages outside, tiles inside: a page's keys and values stay in the second-level cache while the queries pass.
-    for (int page = 0; page * std::int64_t(cpu::pageTokens) < end; ++page) {
+    for (int page = 0; page * std::int64_t(cpu::pageTokens) < end; page = std::max(page + 1, firstRecent)) {
         const cpu::KvPageView view = entry.sequence->kv.view(page, layer.kindIndex, kvHead);
         for (int i = 0; i < tiles.count(); ++i) {
             const int begin = tiles.begin(i), height = tiles.height(i);
@@ -529,15 +547,59 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
                 limits[r] = int(std::clamp<std::int64_t>(length + (begin + r) / group + 1 -
                                                              page * std::int64_t(cpu::pageTokens),
                                                          0, cpu::pageTokens));
+            if (sparse && page > 0) {
+                for (int r = 0; r < height; ++r) {
+                    if (page < m_sparse->row(firstRow + (begin + r) / group).recentPage)
+                        limits[r] = 0;
+                }
+            }
             m_kernels.attendPage(view, dim, own.queries + std::int64_t(begin) * dim, own.queryScales + begin, limits,
                                  height, own.attentionWork,
                                  {own.maxima + begin, own.sums + begin, own.context + std::int64_t(begin) * dim});
         }
     }
+    for (int r = 0; sparse && r < rows; ++r) {
+        CpuPickedRow& picked = m_sparse->row(firstRow + r / group);
+        if (!picked.sparse)
+            continue;
+        const int head = kvHead * group + r % group;
+        m_kernels.mergeState(dim,
+                             {picked.maximum.data() + head, picked.sum.data() + head,
+                              picked.context.data() + std::int64_t(head) * dim},
+                             {own.maxima + r, own.sums + r, own.context + std::int64_t(r) * dim});
+        picked.totalLog[std::size_t(layer.kindIndex * c.numHeads + head)] = own.maxima[r] + std::log(own.sums[r]);
+    }
     for (int r = 0; r < rows; ++r)
         m_kernels.gateContext(own.context + std::int64_t(r) * dim, own.sums[r], query(r) + dim, dim,
                               m_mixed + std::int64_t(firstRow + r / group) * c.numHeads * dim +
                                   (kvHead * group + r % group) * dim);
+}
+
+const float* CpuForward::query(int row, int head) const
+{
+    const ModelConfig& c = m_config;
+    const std::int64_t width = 2 * std::int64_t(c.numHeads + c.numKvHeads) * c.headDim;
+    return m_projected + row * width + std::int64_t(head) * 2 * c.headDim;
+}
+
+void CpuForward::pickRows(int thread, const CpuLayer& layer)
+{
+    m_pool.barrier(thread);
+    if (thread == 0)
+        m_sparse->runPicks(layer.kindIndex, [this](int row, int head) { return query(row, head); });
+    else
+        m_sparse->help(thread);
+}
+
+ParallelFor CpuForward::parallel()
+{
+    return [this](std::int64_t count, const std::function<void(std::int64_t)>& body) {
+        std::atomic<std::int64_t> next{0};
+        m_pool.run([&](int) {
+            for (std::int64_t task = next.fetch_add(1); task < count; task = next.fetch_add(1))
+                body(task);
+        });
+    };
 }
 
 void CpuForward::mlp(int thread, const CpuLayer& layer)

@@ -9,6 +9,7 @@
 #include "engine/backend/compute_pool.h"
 #include "engine/backend/cpu_model.h"
 #include "engine/backend/cpu_sequence.h"
+#include "engine/backend/cpu_sparse.h"
 
 #include <span>
 
@@ -29,7 +30,8 @@ enum class CpuPass {
 class CpuForward
 {
 public:
-    CpuForward(const CpuModel& model, const kernels::cpu::Kernels& kernels, int threads, int maxRows);
+    /// `sparse`: picks rows for steps; null where attention is always dense.
+    CpuForward(const CpuModel& model, const kernels::cpu::Kernels& kernels, int threads, int maxRows, CpuSparse* sparse);
     ~CpuForward();
 
     bool ready() const; ///< whether the work space could be had
@@ -41,6 +43,8 @@ public:
     void run(CpuPass pass, std::span<const CpuRows> entries, int logitRows, float* logits);
     /// Takes the first `kept` of a sequence's pending rows into its recurrent state.
     void commit(CpuSequence& sequence, int kept);
+    /// Spreads tasks over the pool's threads, between passes.
+    ParallelFor parallel();
 
 private:
     struct Private; ///< one thread's buffers
@@ -70,6 +74,10 @@ private:
     void convolve(const CpuLayer& layer, int channelBegin, int channelEnd);
     void attentionLayer(int thread, const CpuLayer& layer);
     void attend(int thread, const CpuLayer& layer, const CpuRows& entry, int firstRow, int kvHead);
+    /// The rows that sparse attention picks, for all rows of the pass.
+    void pickRows(int thread, const CpuLayer& layer);
+    bool picking() const { return m_pass == CpuPass::Step && m_sparse && m_sparse->anySparse(); }
+    const float* query(int row, int head) const;
     void mlp(int thread, const CpuLayer& layer);
     void writeLogits(int thread);
 
@@ -78,6 +86,7 @@ private:
     const kernels::cpu::Kernels& m_kernels;
     const RecurrentShape m_shape;
     const int m_maxRows;
+    CpuSparse* const m_sparse;
     ComputePool m_pool;
     std::vector<float> m_ropeFrequencies;
 

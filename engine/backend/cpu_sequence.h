@@ -3,6 +3,7 @@
 /// What one sequence holds on the CPU backend.
 
 #include "engine/backend/cpu_kv_rows.h"
+#include "engine/memory/sparse_attention.h"
 #include "engine/model/model_config.h"
 
 #include <algorithm>
@@ -45,6 +46,8 @@ struct CpuSequence {
     std::int64_t length = 0; ///< of confirmed rows
     int pendingRows = 0;     ///< rows of a step that wait for commit(); positions length .. length + pendingRows - 1
     KvRows kv;
+    std::unique_ptr<SparseSequence> sparse; ///< rows to pick from, once the sequence is long; see CpuSparse
+    std::int64_t tierTokens = 0;            ///< that it holds
     BigPages recurrent;
     BigPages pending;        ///< [layer][row][pendingFloats], taken at the first step of several rows
 

@@ -90,11 +90,8 @@ Result<std::unique_ptr<SparseSequence>> SparseAttention::createSequence(std::int
 {
     OCTAVO_TRY(HostTier tier, HostTier::create(m_shape, maxTokens));
     std::unique_ptr<SparseSequence> sequence(new SparseSequence(std::move(tier), m_shape.numLayers));
-    for (auto& layer : sequence->m_layers) {
+    for (auto& layer : sequence->m_layers)
         layer.picks.resize(std::size_t(lists()));
-        for (int list = 0; list < lists(); ++list)
-            layer.lanes.push_back(m_hot.addLane(maxTokens));
-    }
     return sequence;
 }
 
@@ -103,12 +100,16 @@ Result<std::unique_ptr<SparseSequence>> SparseAttention::forkSequence(const Spar
 {
     OCTAVO_TRY(HostTier tier, source.m_tier.fork(tokens, maxTokens));
     std::unique_ptr<SparseSequence> sequence(new SparseSequence(std::move(tier), m_shape.numLayers));
-    for (auto& layer : sequence->m_layers) {
+    for (auto& layer : sequence->m_layers)
         layer.picks.resize(std::size_t(lists()));
-        for (int list = 0; list < lists(); ++list)
-            layer.lanes.push_back(m_hot.addLane(maxTokens));
-    }
     return sequence;
+}
+
+void SparseAttention::addLanes(SparseSequence& sequence, int layer)
+{
+    auto& lanes = sequence.m_layers[std::size_t(layer)].lanes;
+    while (int(lanes.size()) < lists())
+        lanes.push_back(m_hot.addLane(sequence.m_tier.maxTokens()));
 }
 
 void SparseAttention::destroySequence(std::unique_ptr<SparseSequence> sequence)
@@ -356,6 +357,7 @@ const AttentionPart& SparseAttention::attend(SparseSequence& sequence, int layer
                                              const float* queries)
 {
     assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
+    addLanes(sequence, layer);
     pick(sequence, layer, begin, end, queries);
     for (int list = 0; list < lists(); ++list)
         gather(sequence, layer, list);
@@ -363,12 +365,13 @@ const AttentionPart& SparseAttention::attend(SparseSequence& sequence, int layer
     return m_part;
 }
 
-void SparseAttention::noteTail(SparseSequence& sequence, int layer, std::span<const float> totalLog)
+void SparseAttention::noteTail(SparseSequence& sequence, int layer, std::span<const float> tailLog,
+                               std::span<const float> totalLog)
 {
     auto& state = sequence.m_layers[std::size_t(layer)];
     double tail = 0.0;
     for (std::size_t head = 0; head < std::size_t(m_numHeads); ++head) {
-        const double left = std::exp(std::min(80.0, double(m_part.tailLog[head]) - double(totalLog[head])));
+        const double left = std::exp(std::min(80.0, double(tailLog[head]) - double(totalLog[head])));
         tail += left / (1.0 + left) / m_numHeads;
     }
     state.tail = tail;

@@ -14,6 +14,7 @@
 #include "engine/memory/host_tier.h"
 #include "engine/memory/hot_buffer.h"
 #include "engine/memory/sketch_basis.h"
+#include "engine/memory/sparse_settings.h"
 #include "engine/result.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/sparse_select.h"
@@ -26,17 +27,6 @@
 #include <vector>
 
 namespace octavo::engine {
-
-struct SparseSettings {
-    int topK = 2048;
-    int sinks = 64;                    ///< first tokens always attended; the backend may take more
-    int recent = 1024;                 ///< last tokens always attended; the backend may take more
-    bool perHead = true;               ///< one list per KV head; else one per layer
-    std::int64_t hotBufferBytes = std::int64_t{64} << 20;
-    bool adaptive = false;             ///< raise K where the tail estimate is large
-    double adaptiveTail = 0.25;        ///< a layer above this share gets twice as many picks, up to 4 * topK
-    std::int64_t threshold = 16384;    ///< SparseMode::Auto decodes densely below this many tokens
-};
 
 /// Runs body(0) .. body(count - 1) on any threads and returns when all are done.
 using ParallelFor = std::function<void(std::int64_t count, const std::function<void(std::int64_t)>& body)>;
@@ -57,7 +47,7 @@ public:
 private:
     friend class SparseAttention;
     struct Layer {
-        std::vector<HotBuffer::LaneId> lanes;         // (lists)
+        std::vector<HotBuffer::LaneId> lanes;         // (lists), from the first attend() on
         std::vector<std::vector<std::int32_t>> picks; // (lists)
         double tail = -1.0;
         int boost = 1; // of topK, adaptive
@@ -113,8 +103,8 @@ public:
     const AttentionPart& attend(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
                                 const float* queries);
 
-    /// Takes in what share of the attention was left out, once the caller knows the whole softmax sum as a log.
-    void noteTail(SparseSequence& sequence, int layer, std::span<const float> totalLog);
+    /// Takes in what share of the attention a row left out: its part's tailLog, and the log of its whole softmax sum.
+    void noteTail(SparseSequence& sequence, int layer, std::span<const float> tailLog, std::span<const float> totalLog);
 
     const SparseCounters& counters() const { return m_counters; }
     const HotBuffer& hot() const { return m_hot; }
@@ -123,6 +113,7 @@ private:
     SparseAttention(const SketchBasis& basis, HotBuffer&& hot, int numHeads, const SparseSettings& settings,
                     kernels::cpu::Path path, ParallelFor parallel);
 
+    void addLanes(SparseSequence& sequence, int layer);
     int lists() const { return m_settings.perHead ? m_shape.numKvHeads : 1; }
     int headsPerList() const { return m_numHeads / lists(); }
     void score(const SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end, const float* queries);

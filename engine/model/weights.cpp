@@ -419,6 +419,7 @@ Result<ModelWeights> ModelWeights::open(const std::filesystem::path& modelDir, c
 
     constexpr std::size_t maxConfigBytes = 8 << 20;
     OCTAVO_TRY(const std::string text, readTextFile(modelDir / "config.json", maxConfigBytes));
+    weights.dir = modelDir;
     weights.hash = hashOf(storage->checkpoint, text);
     weights.storage = std::move(storage);
     return weights;

@@ -90,6 +90,7 @@ struct ModelWeights {
     std::optional<MtpWeights> mtp;
     std::int64_t parameters = 0;         ///< of the text model and MTP
     std::uint64_t hash = 0;              ///< XXH3 over config.json and every tensor's name, dtype, shape and file size
+    std::filesystem::path dir;           ///< where it came from
     std::shared_ptr<const void> storage; ///< keeps the memory maps alive
 
     const LinearWeight& head() const { return lmHead ? *lmHead : embedding; }

@@ -321,7 +321,7 @@ void TestSparseAttention::tailEstimateFollowsTheNumberOfPicks()
         std::vector<float> total;
         for (std::size_t head = 0; head < heads; ++head)
             total.push_back(part.maximum[head] + std::log(part.sum[head]));
-        attention.noteTail(*sequence, 0, total);
+        attention.noteTail(*sequence, 0, part.tailLog, total);
         double exact = 0;
         for (int head = 0; head < heads; ++head) {
             const auto logSumOf = [&](const std::vector<std::int32_t>& tokens) {
@@ -357,7 +357,7 @@ void TestSparseAttention::adaptiveBudgetGrowsOnlyWhereAsked()
             attention.beginStep();
             const auto& part = attention.attend(*sequence, 0, 0, 5984, query(1).data());
             picked = sequence->picks(0, 0).size();
-            attention.noteTail(*sequence, 0, part.maximum);
+            attention.noteTail(*sequence, 0, part.tailLog, part.maximum);
         }
         QCOMPARE(picked, std::size_t(adaptive ? 400 : 100));
     }

@@ -111,7 +111,7 @@ void TestTokenizer::plainTextRoundTripsByteForByte()
 void TestTokenizer::countEqualsEncode()
 {
     const Tokenizer tokenizer = demoTokenizer();
-    const std::string text = readAll(__FILE__) + "<|im_end|> caf\x65\xCC\x81";
+    const std::string text = readAll(OCTAVO_TEST_DATA "/goldens/tokenizer.json") + "<|im_end|> caf\x65\xCC\x81";
     for (const SpecialTokens mode : {SpecialTokens::Parse, SpecialTokens::Plain})
         QCOMPARE(tokenizer.count(text, mode), tokenizer.encode(text, mode).size());
 }

@@ -1,0 +1,293 @@
+#include "engine/backend/cpu_sparse.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <chrono>
+#include <cmath>
+#include <cstring>
+
+namespace octavo::engine
+{
+
+namespace cpu = kernels::cpu;
+
+namespace
+{
+
+constexpr int basisRank = 64;
+/// Keys that a basis is fitted from where there is no file, evenly over the context.
+constexpr std::int64_t fittedKeys = 8192;
+
+/// One row of the int8 pages as floats.
+void readRow(const cpu::KvPageView& page, int headDim, int token, float* key, float* value)
+{
+    const std::int8_t* keys = page.keys + std::int64_t(token / cpu::panelWidth) * cpu::panelWidth * headDim;
+    for (int d = 0; d < headDim; ++d) {
+        key[d] = float(keys[cpu::int8PanelOffset(d, token % cpu::panelWidth)]) * page.keyScales[token];
+        const std::int8_t* values = page.values + std::int64_t(d / cpu::panelWidth) * cpu::panelWidth * cpu::pageTokens;
+        value[d] = float(values[cpu::int8PanelOffset(token, d % cpu::panelWidth)]) * page.valueScales[token];
+    }
+}
+
+} // namespace
+
+CpuSparse::CpuSparse(const ModelConfig& config, int attentionLayers, std::uint64_t modelHash, SparseMode mode,
+                     const SparseSettings& settings, cpu::Path path, int threads)
+    : m_config(config)
+    , m_layers(attentionLayers)
+    , m_modelHash(modelHash)
+    , m_mode(mode)
+    , m_settings(settings)
+    , m_path(path)
+    , m_supported(config.headDim % 64 == 0 && config.headDim <= 512)
+    , m_team(threads)
+    , m_parallel(serialFor())
+{
+}
+
+Result<void> CpuSparse::loadBasis(const std::filesystem::path& file)
+{
+    OCTAVO_TRY(const SketchBasis basis, SketchBasis::load(file));
+    OCTAVO_CHECK(basis.checkFits(m_modelHash, m_layers, m_config.numKvHeads, m_config.headDim));
+    return useBasis(basis);
+}
+
+Result<void> CpuSparse::useBasis(const SketchBasis& basis)
+{
+    OCTAVO_TRY(SparseAttention attention,
+               SparseAttention::create(basis, m_config.numHeads, m_settings, m_path,
+                                       [this](std::int64_t count, const std::function<void(std::int64_t)>& body) {
+                                           m_parallel(count, body);
+                                       }));
+    m_attention.emplace(std::move(attention));
+    m_hotBytes = m_attention->hot().arenaBytes();
+    return {};
+}
+
+KeyStatistics CpuSparse::statistics(const CpuSequence& sequence, std::int64_t tokens, std::int64_t mostKeys,
+                                    const ParallelFor& parallel) const
+{
+    KeyStatistics statistics(m_layers, m_config.numKvHeads, m_config.headDim);
+    const std::int64_t stride = std::max<std::int64_t>(1, tokens / mostKeys);
+    parallel(std::int64_t(m_layers) * m_config.numKvHeads, [&](std::int64_t task) {
+        const int layer = int(task) / m_config.numKvHeads, head = int(task) % m_config.numKvHeads;
+        std::vector<float> key(std::size_t(m_config.headDim)), value(key.size());
+        for (std::int64_t token = 0; token < tokens; token += stride) {
+            readRow(sequence.kv.view(int(token / cpu::pageTokens), layer, head), m_config.headDim,
+                    int(token % cpu::pageTokens), key.data(), value.data());
+            statistics.add(layer, head, key.data());
+        }
+    });
+    return statistics;
+}
+
+Result<void> CpuSparse::fitBasis(const CpuSequence& sequence, std::int64_t tokens)
+{
+    const auto start = std::chrono::steady_clock::now();
+    const KeyStatistics keys = statistics(sequence, tokens, fittedKeys, m_parallel);
+    OCTAVO_TRY(const SketchBasis basis, keys.fit(std::min(basisRank, m_config.headDim), m_modelHash));
+    OCTAVO_CHECK(useBasis(basis));
+    const std::chrono::duration<double> seconds = std::chrono::steady_clock::now() - start;
+    spdlog::warn("This model has no sketch basis: one was fitted from {} tokens of its first long context in {:.1f} s. "
+                 "Write one for all with octavo-engine eval fit-basis",
+                 basis.fittedTokens, seconds.count());
+    return {};
+}
+
+std::int64_t CpuSparse::indexBytes(std::int64_t tokens) const
+{
+    const int lists = m_settings.perHead ? m_config.numKvHeads : 1;
+    return tokens * m_layers * lists * std::int64_t(sizeof(std::int32_t));
+}
+
+std::int64_t CpuSparse::sequenceBytes(std::int64_t tokens) const
+{
+    if (!pickEnd(tokens - 1))
+        return 0;
+    const TierShape shape{m_layers, m_config.numKvHeads, m_config.headDim, basisRank};
+    return shape.bytes(tokens) + indexBytes(tokens);
+}
+
+std::int64_t CpuSparse::sharedBytes(const CpuSequence& source) const
+{
+    if (!source.sparse)
+        return 0;
+    const TierShape& shape = m_attention->shape();
+    return shape.bytes(source.tierTokens / shape.pageTokens() * shape.pageTokens());
+}
+
+std::int64_t CpuSparse::reservedBytes(const CpuSequence& sequence) const
+{
+    const bool checkpoint = sequence.maxTokens <= sequence.length;
+    if (!sequence.sparse)
+        return checkpoint ? 0 : sequenceBytes(sequence.maxTokens);
+    return sequence.sparse->tier().ownedBytes() + (checkpoint ? 0 : indexBytes(sequence.maxTokens));
+}
+
+std::optional<std::int64_t> CpuSparse::pickEnd(std::int64_t position) const
+{
+    const std::int64_t length = position + 1;
+    if (!m_supported || m_mode == SparseMode::Off || (m_mode == SparseMode::Auto && length < m_settings.threshold))
+        return std::nullopt;
+    const std::int64_t end = (length - m_settings.recent) / cpu::pageTokens * cpu::pageTokens;
+    // Where all rows would be picked, reading them from the pages is exact and as fast.
+    if (length < m_settings.recent || end - cpu::pageTokens <= m_settings.topK)
+        return std::nullopt;
+    return end;
+}
+
+Result<void> CpuSparse::fill(CpuSequence& sequence, std::int64_t length, const ParallelFor& parallel)
+{
+    const auto end = pickEnd(length - 1);
+    if (!end || sequence.tierTokens >= *end)
+        return {};
+    m_parallel = parallel;
+    if (!m_attention)
+        OCTAVO_CHECK(fitBasis(sequence, *end));
+    if (!sequence.sparse) {
+        OCTAVO_TRY(sequence.sparse, m_attention->createSequence(sequence.maxTokens));
+        m_tierBytes += sequence.sparse->tier().shape().bytes(sequence.maxTokens);
+    }
+    const int dim = m_config.headDim, heads = m_config.numKvHeads;
+    std::vector<float> keys(std::size_t(cpu::pageTokens) * std::size_t(heads * dim)), values(keys.size());
+    while (sequence.tierTokens < *end) {
+        // To the end of an int8 page; a fork may have left off inside one, on a block of 16.
+        const std::int64_t begin = sequence.tierTokens, first = begin % cpu::pageTokens, count = cpu::pageTokens - first;
+        OCTAVO_CHECK(m_attention->prepareAppend(*sequence.sparse, begin, count));
+        for (int layer = 0; layer < m_layers; ++layer) {
+            parallel(count / cpu::panelWidth, [&](std::int64_t task) {
+                for (int head = 0; head < heads; ++head) {
+                    const cpu::KvPageView page = sequence.kv.view(int(begin / cpu::pageTokens), layer, head);
+                    for (std::int64_t i = task * cpu::panelWidth; i < (task + 1) * cpu::panelWidth; ++i) {
+                        const std::int64_t at = (i * heads + head) * dim;
+                        readRow(page, dim, int(first + i), keys.data() + at, values.data() + at);
+                    }
+                }
+            });
+            m_attention->append(*sequence.sparse, layer, begin, count, keys.data(), heads * dim, values.data(),
+                                heads * dim);
+        }
+        sequence.tierTokens = begin + count;
+    }
+    return {};
+}
+
+Result<void> CpuSparse::fillAhead(CpuSequence& sequence, const ParallelFor& parallel)
+{
+    // Slices fill as they go, so that the first token does not wait for all of it.
+    return fill(sequence, sequence.length + 1, parallel);
+}
+
+Result<void> CpuSparse::fork(const CpuSequence& source, CpuSequence& target)
+{
+    if (!source.sparse)
+        return {};
+    const std::int64_t pageTokens = m_attention->shape().pageTokens();
+    const std::int64_t tokens = source.tierTokens / pageTokens * pageTokens;
+    if (tokens == 0)
+        return {};
+    OCTAVO_TRY(target.sparse, m_attention->forkSequence(*source.sparse, tokens, target.maxTokens));
+    target.tierTokens = tokens;
+    m_tierBytes += target.sparse->tier().shape().bytes(target.maxTokens);
+    return {};
+}
+
+void CpuSparse::release(CpuSequence& sequence)
+{
+    if (!sequence.sparse)
+        return;
+    m_tierBytes -= sequence.sparse->tier().shape().bytes(sequence.maxTokens);
+    m_attention->destroySequence(std::move(sequence.sparse));
+}
+
+void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
+{
+    m_numRows = 0;
+    m_anySparse = false;
+    m_rowOf.clear();
+    for (const auto& [sequence, rows] : entries) {
+        for (int i = 0; i < rows; ++i) {
+            const std::int64_t position = sequence->length + i;
+            if (int(m_rows.size()) <= m_numRows)
+                m_rows.emplace_back();
+            CpuPickedRow& row = m_rows[std::size_t(m_numRows++)];
+            const auto end = pickEnd(position);
+            row.sparse = end.has_value();
+            row.recentPage = end ? int(*end / cpu::pageTokens) : 0;
+            m_anySparse |= row.sparse;
+            m_rowOf.emplace_back(sequence, position);
+        }
+    }
+    if (m_attention)
+        m_attention->beginStep();
+    ++(m_anySparse ? m_sparseSteps : m_denseSteps);
+}
+
+void CpuSparse::runPicks(int layer, const std::function<const float*(int, int)>& query)
+{
+    const std::size_t dim = std::size_t(m_config.headDim);
+    m_queries.resize(std::size_t(m_config.numHeads) * dim);
+    m_parallel = m_team.lead();
+    for (int r = 0; r < m_numRows; ++r) {
+        CpuPickedRow& row = m_rows[std::size_t(r)];
+        if (!row.sparse)
+            continue;
+        for (int head = 0; head < m_config.numHeads; ++head)
+            std::memcpy(m_queries.data() + std::size_t(head) * dim, query(r, head), dim * sizeof(float));
+        const AttentionPart& part =
+            m_attention->attend(*m_rowOf[std::size_t(r)].first->sparse, layer, cpu::pageTokens,
+                                std::int64_t(row.recentPage) * cpu::pageTokens, m_queries.data());
+        row.maximum = part.maximum;
+        row.sum = part.sum;
+        row.context = part.context;
+        row.totalLog.resize(std::size_t(m_layers * m_config.numHeads));
+        row.tailLog.resize(row.totalLog.size());
+        std::copy(part.tailLog.begin(), part.tailLog.end(), row.tailLog.begin() + layer * m_config.numHeads);
+    }
+    m_team.finish();
+}
+
+void CpuSparse::endStep()
+{
+    if (!m_anySparse)
+        return;
+    const std::size_t heads = std::size_t(m_config.numHeads);
+    const SparseCounters before = m_attention->counters();
+    for (int r = 0; r < m_numRows; ++r) {
+        const CpuPickedRow& row = m_rows[std::size_t(r)];
+        for (int layer = 0; row.sparse && layer < m_layers; ++layer)
+            m_attention->noteTail(*m_rowOf[std::size_t(r)].first->sparse, layer,
+                                  std::span(row.tailLog).subspan(std::size_t(layer) * heads, heads),
+                                  std::span(row.totalLog).subspan(std::size_t(layer) * heads, heads));
+    }
+    const SparseCounters& counters = m_attention->counters();
+    m_tail = (counters.tailSum - before.tailSum) / double(std::max<std::int64_t>(1, counters.tailCount - before.tailCount));
+    if (counters.pickedRows > m_pickedBefore.pickedRows)
+        m_overlap = double(counters.repeatedPicks - m_pickedBefore.repeatedPicks) /
+                    double(counters.pickedRows - m_pickedBefore.pickedRows);
+    m_pickedBefore = counters;
+    m_picked = counters.pickedRows;
+    const HotCounters& hot = m_attention->hot().total();
+    m_hits = hot.hits;
+    m_misses = hot.misses;
+    m_evictions = hot.evictions;
+    m_bytesRead = hot.bytesRead;
+}
+
+void CpuSparse::addStats(BackendStats& stats) const
+{
+    stats.hostTierBytes += m_tierBytes;
+    stats.hotBufferBytes = m_hotBytes;
+    stats.hotHits = m_hits;
+    stats.hotMisses = m_misses;
+    stats.hotEvictions = m_evictions;
+    stats.tierBytesRead = m_bytesRead;
+    stats.pickedRows = m_picked;
+    stats.sparseSteps = m_sparseSteps;
+    stats.denseSteps = m_denseSteps;
+    stats.tailMass = m_tail;
+    stats.pickOverlap = m_overlap;
+}
+
+} // namespace octavo::engine

@@ -1,0 +1,79 @@
+#include "engine/backend/task_team.h"
+
+#include <thread>
+
+namespace octavo::engine
+{
+
+namespace
+{
+
+template <typename Condition>
+void spinUntil(Condition condition)
+{
+    for (int spins = 0; !condition(); ++spins) {
+        if (spins > 2000)
+            std::this_thread::yield(); // more threads than processors
+#if defined(__x86_64__)
+        else
+            __builtin_ia32_pause();
+#endif
+    }
+}
+
+} // namespace
+
+TaskTeam::TaskTeam(int threads)
+    : m_helpers(threads - 1)
+    , m_seen(std::make_unique<Seen[]>(std::size_t(threads)))
+{
+}
+
+void TaskTeam::work()
+{
+    for (std::int64_t task = m_next.fetch_add(1); task < m_count; task = m_next.fetch_add(1))
+        (*m_body)(task);
+}
+
+ParallelFor TaskTeam::lead()
+{
+    return [this](std::int64_t count, const std::function<void(std::int64_t)>& body) {
+        if (m_helpers == 0 || count < 2) {
+            for (std::int64_t task = 0; task < count; ++task)
+                body(task);
+            return;
+        }
+        m_body = &body;
+        m_count = count;
+        m_next.store(0, std::memory_order_relaxed);
+        m_done.store(0, std::memory_order_relaxed);
+        m_round.fetch_add(1, std::memory_order_release);
+        work();
+        spinUntil([this] { return m_done.load(std::memory_order_acquire) == m_helpers; });
+    };
+}
+
+void TaskTeam::finish()
+{
+    m_count = -1;
+    m_done.store(0, std::memory_order_relaxed);
+    m_round.fetch_add(1, std::memory_order_release);
+    // Only when all have seen it may the next stretch begin.
+    spinUntil([this] { return m_done.load(std::memory_order_acquire) == m_helpers; });
+}
+
+void TaskTeam::help(int thread)
+{
+    for (std::uint32_t& seen = m_seen[std::size_t(thread)].round;;) {
+        spinUntil([&] { return m_round.load(std::memory_order_acquire) != seen; });
+        ++seen;
+        const bool home = m_count < 0;
+        if (!home)
+            work();
+        m_done.fetch_add(1, std::memory_order_acq_rel);
+        if (home)
+            return;
+    }
+}
+
+} // namespace octavo::engine
