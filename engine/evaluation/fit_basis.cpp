@@ -1,10 +1,8 @@
 #include "engine/evaluation/fit_basis.h"
 
-#include "engine/backend/reference_model.h"
-#include "engine/scheduler/memory_budget.h"
+#include "engine/backend/cpu_backend.h"
 
 #include <algorithm>
-#include <new>
 #include <numeric>
 
 namespace octavo::engine
@@ -13,30 +11,7 @@ namespace octavo::engine
 namespace
 {
 
-constexpr std::size_t sliceTokens = 256;
-
-Result<void> readKeys(const ModelConfig& config, const reference::Model& model, std::span<const TokenId> ids,
-                      KeyStatistics& statistics, const EvaluationHooks& hooks)
-{
-    reference::SequenceState state = model.emptyState(std::int64_t(ids.size()));
-    const std::size_t dim = std::size_t(config.headDim), heads = std::size_t(config.numKvHeads);
-    for (std::size_t begin = 0; begin < ids.size(); begin += sliceTokens) {
-        if (hooks.cancelled())
-            return Error{ErrorCode::Cancelled, "Fitting the basis was cancelled"};
-        const std::size_t rows = std::min(sliceTokens, ids.size() - begin);
-        model.forward(state, ids.subspan(begin, rows));
-        int attentionLayer = 0;
-        for (std::size_t n = 0; n < state.layers.size(); ++n) {
-            if (config.layerTypes[n] != LayerType::FullAttention)
-                continue;
-            for (std::size_t row = begin * heads; row < (begin + rows) * heads; ++row)
-                statistics.add(attentionLayer, int(row % heads), &state.layers[n].keys[row * dim]);
-            ++attentionLayer;
-        }
-        hooks.report(std::int64_t(begin + rows), std::int64_t(ids.size()));
-    }
-    return {};
-}
+constexpr std::int64_t mostKeys = 32768; // of each head, taken evenly from the context
 
 } // namespace
 
@@ -64,24 +39,19 @@ Result<FittedBasis> fitBasis(const ModelConfig& config, std::shared_ptr<const Mo
         return Error{ErrorCode::InvalidArgument, "A basis of rank " + std::to_string(rank) + " needs at least " +
                                                      std::to_string(4 * std::int64_t(rank)) + " tokens, found " +
                                                      std::to_string(ids.size())};
-    const std::int64_t needed = weights->parameters * std::int64_t(sizeof(float));
-    if (const auto memory = availableMemory(); memory && needed > memory->limitBytes)
-        return Error{ErrorCode::OutOfMemory, "Fitting a basis takes " + std::to_string(needed >> 20) +
-                                                 " MiB for float32 weights, but there are only " +
-                                                 std::to_string(memory->limitBytes >> 20) + " MiB"};
-    try {
-        const std::uint64_t hash = weights->hash;
-        const reference::Model model(config, std::move(weights));
-        KeyStatistics statistics(config.numFullAttentionLayers(), config.numKvHeads, config.headDim);
-        OCTAVO_CHECK(readKeys(config, model, ids, statistics, hooks));
-        FittedBasis fitted;
-        OCTAVO_TRY(fitted.basis, statistics.fit(rank, hash));
-        fitted.explained = statistics.explained(fitted.basis);
-        return fitted;
-    } catch (const std::bad_alloc&) {
-        return Error{ErrorCode::OutOfMemory, "Fitting a basis from " + std::to_string(ids.size()) +
-                                                 " tokens needs more memory than could be had: take fewer tokens"};
-    }
+    BackendOptions options;
+    options.sparse = SparseMode::Off;
+    const std::uint64_t hash = weights->hash;
+    OCTAVO_TRY(const std::unique_ptr<Backend> backend, CpuBackend::create(config, std::move(weights), options));
+    auto& cpu = static_cast<CpuBackend&>(*backend);
+    const auto total = std::int64_t(ids.size());
+    OCTAVO_TRY(const ScopedSequence sequence, ScopedSequence::create(cpu, total));
+    OCTAVO_CHECK(readTokens(cpu, sequence.slot(), ids, hooks, 0, total));
+    OCTAVO_TRY(const KeyStatistics statistics, cpu.keyStatistics(sequence.slot(), mostKeys));
+    FittedBasis fitted;
+    OCTAVO_TRY(fitted.basis, statistics.fit(rank, hash));
+    fitted.explained = statistics.explained(fitted.basis);
+    return fitted;
 }
 
 } // namespace octavo::engine

@@ -1,6 +1,6 @@
 #pragma once
 
-/// Fits the sketch basis of a model from a text: the keys as the float32 reference model computes them.
+/// Fits the sketch basis of a model from a text like what it will read.
 
 #include "engine/evaluation/reading.h"
 #include "engine/memory/sketch_basis.h"
@@ -22,8 +22,9 @@ struct FittedBasis {
     double leastExplained() const;
 };
 
-/// Reads `ids` once through the reference model (4 bytes of memory per parameter, some 100 tokens a second on the demo
-/// model). Fails with OutOfMemory, InvalidArgument (fewer than 4 * rank tokens, ids out of range) or Cancelled.
+/// Reads `ids` on the CPU as one context, so that keys at all its positions count, and takes up to 32,768 keys a head
+/// evenly from it. Fails with InvalidArgument (fewer than 4 * rank tokens, ids out of range), Cancelled, or as the
+/// backend does.
 Result<FittedBasis> fitBasis(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
                              std::span<const TokenId> ids, int rank = 64, const EvaluationHooks& hooks = {});
 

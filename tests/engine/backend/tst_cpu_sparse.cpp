@@ -1,0 +1,237 @@
+#include "engine/backend/cpu_backend.h"
+#include "engine/evaluation/fit_basis.h"
+#include "engine/evaluation/divergence.h"
+#include "engine/tokenizer/tokenizer.h"
+#include "tests/engine/golden_files.h"
+
+#include <QFile>
+#include <QTemporaryDir>
+#include <QTest>
+
+using namespace octavo;
+using namespace octavo::engine;
+using namespace octavo::engine::test;
+
+/// Sparse decoding on the CPU backend, at contexts that are long for its settings: 1,300 tokens, 256 picks, 256 recent.
+class TestCpuSparse : public QObject
+{
+    Q_OBJECT
+
+private slots:
+    void initTestCase();
+    void staysCloseToDenseAndCloserWithMorePicks();
+    void aShortContextIsDenseToTheBit();
+    void severalRowsEqualSingleOnes();
+    void threadsBatchAndSlicesChangeNothing();
+    void aForkDecodesLikeItsSource();
+    void rejectedRowsLeaveNoTrace();
+    void statisticsTellWhatWasDone();
+    void withoutABasisOneIsFitted();
+    void memoryIsReservedAndGivenBack();
+
+private:
+    std::unique_ptr<CpuBackend> backend(int topK, int threads = 2, SparseMode mode = SparseMode::On) const
+    {
+        BackendOptions options;
+        options.threads = threads;
+        options.sparse = mode;
+        options.sparseSettings.topK = topK;
+        options.sparseSettings.recent = 256;
+        options.sparseSettings.hotBufferBytes = 2 << 20;
+        options.sketchBasis = m_basis;
+        auto made = CpuBackend::create(m_model.config, m_model.weights, options);
+        if (!made)
+            qFatal("%s", made.error().message.c_str());
+        return std::unique_ptr<CpuBackend>(static_cast<CpuBackend*>(std::move(made)->release()));
+    }
+    static SlotId reading(Backend& backend, std::span<const TokenId> ids, std::size_t slice = 2048)
+    {
+        const SlotId slot = *backend.createSequence(4000);
+        for (std::size_t begin = 0; begin < ids.size(); begin += slice) {
+            if (!backend.prefill(slot, ids.subspan(begin, std::min(slice, ids.size() - begin)), {}))
+                qFatal("prefill failed");
+        }
+        return slot;
+    }
+    std::vector<float> step(Backend& backend, SlotId slot, std::span<const TokenId> ids) const
+    {
+        std::vector<float> logits(ids.size() * std::size_t(m_model.config.vocabSize));
+        const StepEntry entry{slot, ids};
+        if (!backend.step({&entry, 1}, logits))
+            qFatal("step failed");
+        return logits;
+    }
+    std::span<const TokenId> text(std::size_t begin, std::size_t count) const
+    {
+        return std::span(m_ids).subspan(begin, count);
+    }
+
+    LoadedModel m_model;
+    std::vector<TokenId> m_ids;
+    QTemporaryDir m_dir;
+    std::filesystem::path m_basis;
+};
+
+void TestCpuSparse::initTestCase()
+{
+    m_model = demoModel();
+    const auto tokenizer = Tokenizer::load(OCTAVO_RESOURCES "/demo-model/tokenizer.json");
+    QVERIFY(tokenizer);
+    QFile file(QStringLiteral(OCTAVO_TEST_DATA "/goldens/prompts.json"));
+    QVERIFY(file.open(QIODevice::ReadOnly));
+    while (m_ids.size() < 3200) {
+        file.seek(0);
+        const auto more = tokenizer->encode(file.readAll().toStdString(), SpecialTokens::Plain);
+        m_ids.insert(m_ids.end(), more.begin(), more.end());
+    }
+    m_basis = std::filesystem::path(m_dir.path().toStdString()) / "basis.safetensors";
+    const auto fit = fitBasis(m_model.config, m_model.weights, text(0, 2000), 64);
+    QVERIFY2(fit.has_value(), fit ? "" : fit.error().message.c_str());
+    for (const double share : fit->explained)
+        QVERIFY(share > 0.5);
+    QVERIFY(fit->basis.save(m_basis));
+}
+
+void TestCpuSparse::staysCloseToDenseAndCloserWithMorePicks()
+{
+    const auto dense = backend(256, 2, SparseMode::Off);
+    double before = 1.0;
+    for (const int topK : {16, 400}) {
+        const auto sparse = backend(topK);
+        const auto found = evaluateDivergence(*sparse, *dense, text(0, 2100), 24);
+        QVERIFY(found);
+        QCOMPARE(sparse->stats().sparseSteps, std::int64_t(24));
+        QVERIFY2(found->mean() < before, qPrintable(QString::number(found->mean())));
+        before = found->mean();
+    }
+    QVERIFY2(before < 0.01, qPrintable(QString::number(before)));
+}
+
+void TestCpuSparse::aShortContextIsDenseToTheBit()
+{
+    const auto automatic = backend(256, 2, SparseMode::Auto), dense = backend(256, 2, SparseMode::Off);
+    const SlotId a = reading(*automatic, text(0, 1300)), b = reading(*dense, text(0, 1300));
+    QVERIFY(step(*automatic, a, text(1300, 1)) == step(*dense, b, text(1300, 1)));
+    QCOMPARE(automatic->stats().sparseSteps, std::int64_t(0));
+    QCOMPARE(automatic->stats().denseSteps, std::int64_t(1));
+    QCOMPARE(automatic->stats().hostTierBytes, dense->stats().hostTierBytes);
+}
+
+void TestCpuSparse::severalRowsEqualSingleOnes()
+{
+    // Across the position from which the next page may be picked.
+    const std::size_t start = 1276;
+    const auto one = backend(256), several = backend(256);
+    const SlotId a = reading(*one, text(0, start)), b = reading(*several, text(0, start));
+    std::vector<float> singly;
+    for (std::size_t i = 0; i < 8; ++i) {
+        const auto logits = step(*one, a, text(start + i, 1));
+        singly.insert(singly.end(), logits.begin(), logits.end());
+    }
+    QVERIFY(step(*several, b, text(start, 8)) == singly);
+    QVERIFY(several->commit(b, 8));
+    QVERIFY(step(*several, b, text(start + 8, 1)) == step(*one, a, text(start + 8, 1)));
+}
+
+void TestCpuSparse::threadsBatchAndSlicesChangeNothing()
+{
+    const auto run = [this](int threads, int others, std::size_t slice) {
+        const auto made = backend(256, threads);
+        std::vector<SlotId> sequences;
+        for (int i = 0; i < others; ++i)
+            sequences.push_back(reading(*made, text(std::size_t(i) * 10, 1290)));
+        sequences.push_back(reading(*made, text(0, 1300), slice));
+        std::vector<float> seen;
+        for (std::size_t i = 0; i < 3; ++i) {
+            std::vector<StepEntry> entries;
+            for (const SlotId slot : sequences)
+                entries.push_back({slot, text(1300 + i, 1)});
+            std::vector<float> logits(sequences.size() * std::size_t(m_model.config.vocabSize));
+            if (!made->step(entries, logits))
+                return std::vector<float>();
+            seen.insert(seen.end(), logits.end() - m_model.config.vocabSize, logits.end());
+            for (int layer = 0; layer < 2; ++layer) {
+                for (const std::int32_t token : made->picks(sequences.back(), layer, 0))
+                    seen.push_back(float(token));
+            }
+        }
+        return seen;
+    };
+    const auto wanted = run(1, 0, 2048);
+    QVERIFY(wanted.size() > 3u * 2 * 256);
+    QVERIFY(run(2, 0, 2048) == wanted);
+    QVERIFY(run(3, 2, 512) == wanted);
+}
+
+void TestCpuSparse::aForkDecodesLikeItsSource()
+{
+    const auto made = backend(256);
+    const SlotId source = reading(*made, text(0, 1300));
+    const auto frozen = made->forkSequence(source, 1300);
+    QVERIFY(frozen);
+    const auto wanted = step(*made, source, text(1300, 1));
+    made->destroySequence(source);
+    const auto fork = made->forkSequence(*frozen, 4000);
+    QVERIFY(fork);
+    QVERIFY(step(*made, *fork, text(1300, 1)) == wanted);
+}
+
+void TestCpuSparse::rejectedRowsLeaveNoTrace()
+{
+    const auto plain = backend(256), drafted = backend(256);
+    const SlotId a = reading(*plain, text(0, 1276)), b = reading(*drafted, text(0, 1276));
+    step(*drafted, b, text(1276, 6));
+    QVERIFY(drafted->commit(b, 2));
+    step(*plain, a, text(1276, 1));
+    step(*plain, a, text(1277, 1));
+    for (std::size_t i = 0; i < 8; ++i)
+        QVERIFY(step(*drafted, b, text(1278 + i, 1)) == step(*plain, a, text(1278 + i, 1)));
+}
+
+void TestCpuSparse::statisticsTellWhatWasDone()
+{
+    const auto made = backend(256);
+    const SlotId slot = reading(*made, text(0, 1300));
+    for (std::size_t i = 0; i < 4; ++i)
+        step(*made, slot, text(1300 + i, 1));
+    const BackendStats stats = made->stats();
+    QCOMPARE(stats.sparseSteps, std::int64_t(4));
+    // Two layers of two heads with a list each.
+    QCOMPARE(stats.pickedRows, std::int64_t(4 * 4 * 256));
+    QCOMPARE(stats.hotHits + stats.hotMisses, stats.pickedRows);
+    QCOMPARE(stats.tierBytesRead, stats.hotMisses * 272);
+    QVERIFY(stats.hotHits > 0);
+    QVERIFY(stats.tailMass > 0.0 && stats.tailMass < 1.0);
+    QVERIFY(stats.pickOverlap > 0.05 && stats.pickOverlap <= 1.0);
+    QVERIFY(stats.hostTierBytes > 0 && stats.hotBufferBytes > 0);
+}
+
+void TestCpuSparse::withoutABasisOneIsFitted()
+{
+    BackendOptions options;
+    options.sparse = SparseMode::On;
+    options.sparseSettings.topK = 256;
+    options.sparseSettings.recent = 256;
+    options.sketchBasis = "/nonexistent/basis.safetensors";
+    const auto made = CpuBackend::create(m_model.config, m_model.weights, options);
+    QVERIFY(made);
+    const SlotId slot = reading(**made, text(0, 1300));
+    step(**made, slot, text(1300, 1));
+    QCOMPARE((*made)->stats().sparseSteps, std::int64_t(1));
+    QVERIFY((*made)->stats().tailMass < 0.9);
+}
+
+void TestCpuSparse::memoryIsReservedAndGivenBack()
+{
+    const auto made = backend(256);
+    const std::int64_t before = made->stats().memoryUsedBytes, tier = made->stats().hostTierBytes;
+    QVERIFY(made->sequenceBytes(100000) > 100000 * (2 * 2 * (272 + 34)));
+    const SlotId slot = reading(*made, text(0, 1300));
+    QCOMPARE(made->stats().memoryUsedBytes, before + made->sequenceBytes(4000));
+    made->destroySequence(slot);
+    QCOMPARE(made->stats().memoryUsedBytes, before);
+    QCOMPARE(made->stats().hostTierBytes, tier);
+}
+
+QTEST_GUILESS_MAIN(TestCpuSparse)
+#include "tst_cpu_sparse.moc"
