@@ -187,9 +187,11 @@ Result<void> CpuSparse::fork(const CpuSequence& source, CpuSequence& target)
     const std::int64_t tokens = source.tierTokens / pageTokens * pageTokens;
     if (tokens == 0)
         return {};
-    OCTAVO_TRY(target.sparse, m_attention->forkSequence(*source.sparse, tokens, target.maxTokens));
+    const bool checkpoint = target.maxTokens <= source.length; // never decodes, so it needs nothing of its own
+    OCTAVO_TRY(target.sparse,
+               m_attention->forkSequence(*source.sparse, tokens, checkpoint ? tokens : target.maxTokens));
     target.tierTokens = tokens;
-    m_tierBytes += target.sparse->tier().shape().bytes(target.maxTokens);
+    m_tierBytes += target.sparse->tier().shape().bytes(target.sparse->tier().maxTokens());
     return {};
 }
 
@@ -197,7 +199,7 @@ void CpuSparse::release(CpuSequence& sequence)
 {
     if (!sequence.sparse)
         return;
-    m_tierBytes -= sequence.sparse->tier().shape().bytes(sequence.maxTokens);
+    m_tierBytes -= sequence.sparse->tier().shape().bytes(sequence.sparse->tier().maxTokens());
     m_attention->destroySequence(std::move(sequence.sparse));
 }
 
