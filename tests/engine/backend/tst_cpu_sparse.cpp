@@ -19,7 +19,7 @@ class TestCpuSparse : public QObject
 
 private slots:
     void initTestCase();
-    void staysCloseToDenseAndCloserWithMorePicks();
+    void staysCloseToDense();
     void aShortContextIsDenseToTheBit();
     void severalRowsEqualSingleOnes();
     void threadsBatchAndSlicesChangeNothing();
@@ -92,19 +92,17 @@ void TestCpuSparse::initTestCase()
     QVERIFY(fit->basis.save(m_basis));
 }
 
-void TestCpuSparse::staysCloseToDenseAndCloserWithMorePicks()
+void TestCpuSparse::staysCloseToDense()
 {
+    // Of 1,024 rows that may be picked, so short a context that int4 rows cost more than what is left out.
     const auto dense = backend(256, 2, SparseMode::Off);
-    double before = 1.0;
     for (const int topK : {16, 400}) {
         const auto sparse = backend(topK);
         const auto found = evaluateDivergence(*sparse, *dense, text(0, 2100), 24);
         QVERIFY(found);
         QCOMPARE(sparse->stats().sparseSteps, std::int64_t(24));
-        QVERIFY2(found->mean() < before, qPrintable(QString::number(found->mean())));
-        before = found->mean();
+        QVERIFY2(found->mean() < 0.01, qPrintable(QString::number(found->mean())));
     }
-    QVERIFY2(before < 0.01, qPrintable(QString::number(before)));
 }
 
 void TestCpuSparse::aShortContextIsDenseToTheBit()
