@@ -24,7 +24,8 @@ struct BackendOptions {
     std::int64_t memoryBudgetBytes = 0; ///< for all sequences together; 0: the backend sets no limit of its own
     SparseMode sparse = SparseMode::Auto;
     SparseSettings sparseSettings;
-    std::filesystem::path sketchBasis;  ///< empty: basis.safetensors beside the weights, where there is one
+    /// Empty: basis.safetensors beside the weights. Where there is none, SparseMode::Auto decodes densely.
+    std::filesystem::path sketchBasis;
 };
 
 /// Float32 throughout, plain loops: the yardstick. engine/backend/reference_backend.cpp

@@ -128,7 +128,10 @@ std::int64_t CpuSparse::reservedBytes(const CpuSequence& sequence) const
 std::optional<std::int64_t> CpuSparse::pickEnd(std::int64_t position) const
 {
     const std::int64_t length = position + 1;
-    if (!m_supported || m_mode == SparseMode::Off || (m_mode == SparseMode::Auto && length < m_settings.threshold))
+    if (!m_supported || m_mode == SparseMode::Off)
+        return std::nullopt;
+    // By itself only with a basis that was fitted with care; asked for, one from the first context will do.
+    if (m_mode == SparseMode::Auto && (!m_attention || length < m_settings.threshold))
         return std::nullopt;
     const std::int64_t end = (length - m_settings.recent) / cpu::pageTokens * cpu::pageTokens;
     // Where all rows would be picked, reading them from the pages is exact and as fast.

@@ -36,7 +36,8 @@ public:
     CpuSparse(const ModelConfig& config, int attentionLayers, std::uint64_t modelHash, SparseMode mode,
               const SparseSettings& settings, kernels::cpu::Path path, int threads);
 
-    /// Takes the basis from `file`. Where that fails, one is fitted from the first long context.
+    /// Takes the basis from `file`. Without one, SparseMode::Auto stays dense and SparseMode::On fits one from the first
+    /// long context.
     Result<void> loadBasis(const std::filesystem::path& file);
 
     SparseMode mode() const { return m_mode; }
