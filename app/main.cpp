@@ -22,7 +22,7 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
         return 1;
     }
     const QApplication application(argc, argv);
-    return octavo::ui::runWindow(options->workbench, options->repositories);
+    return octavo::ui::runWindow(options->workbench, options->repositories, options->tokenBudget);
 }
 
 } // namespace

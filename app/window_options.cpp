@@ -10,10 +10,16 @@ namespace octavo::app {
 
 Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
 {
-    const auto specs = cli::joined({cli::modelOption()}, cli::engineOptions());
+    const auto specs = cli::joined(
+        {cli::modelOption(), {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"}},
+        cli::engineOptions());
     OCTAVO_TRY(const cli::Arguments arguments, cli::Arguments::parse(specs, words));
     WindowOptions out;
     OCTAVO_TRY(out.workbench.engine, cli::readEngineOptions(arguments));
+    if (arguments.has("--budget")) {
+        OCTAVO_TRY(const std::int64_t budget, arguments.integer("--budget", 0, 0));
+        out.tokenBudget = budget;
+    }
     const QString data = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) + QStringLiteral("/octavo");
     out.workbench.databasePath = data + QStringLiteral("/octavo.db");
     if (out.workbench.engine.savedContexts.empty())

@@ -1,6 +1,6 @@
 #pragma once
 
-/// `octavo [--model DIR] [--device D] [REPO...]`: what the window is opened with.
+/// `octavo [--model DIR] [--device D] [--budget N] [REPO...]`: what the window is opened with.
 
 #include "agents/workbench.h"
 #include "engine/cli/command.h"
@@ -12,6 +12,7 @@ namespace octavo::app {
 struct WindowOptions {
     agents::WorkbenchOptions workbench;
     QStringList repositories; ///< absolute paths that exist
+    qint64 tokenBudget = -1;  ///< of each repository named; 0: all that fits; negative: what is read soon
 };
 
 /// Fails with InvalidArgument (unknown option, a value out of range) or NotFound (a repository that does not exist;

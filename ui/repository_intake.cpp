@@ -1,6 +1,19 @@
 #include "ui/repository_intake.h"
 
+#include <algorithm>
+
 namespace octavo::ui {
+
+namespace {
+
+bool leftOutByBudget(const agents::IngestResult& result)
+{
+    return std::any_of(result.skipped.begin(), result.skipped.end(), [](const agents::SkippedFile& file) {
+        return file.reason.startsWith(QStringLiteral("over the budget"));
+    });
+}
+
+} // namespace
 
 RepositoryIntake::RepositoryIntake(agents::Workbench* workbench, QObject* parent)
     : QObject(parent)
@@ -29,6 +42,7 @@ void RepositoryIntake::next()
     }
     agents::IngestOptions options;
     options.repository = m_waiting.takeFirst();
+    options.tokenBudget = tokenBudget();
     m_job = m_workbench->preview(options);
     if (!m_job) {
         next();
@@ -46,6 +60,14 @@ void RepositoryIntake::next()
                 known = info.id;
         }
         m_added += known != agents::ContextId{} ? known : m_workbench->addContext(options, result);
+        if (options.tokenBudget > 0 && leftOutByBudget(result)) {
+            emit shortened(tr("%1: the first %L2 of %L3 files (%L4 tokens), so that answers come soon. "
+                              "Add repository chooses what else is read.")
+                               .arg(result.repositoryName)
+                               .arg(result.packed.size())
+                               .arg(result.filesTotal)
+                               .arg(result.tokens));
+        }
         next();
     });
     connect(m_job, &agents::IngestJob::failed, this, [this](const Error& error) {
@@ -54,6 +76,17 @@ void RepositoryIntake::next()
         emit failed(QString::fromStdString(error.message));
         next();
     });
+}
+
+qint64 RepositoryIntake::tokenBudget() const
+{
+    if (m_tokenBudget >= 0)
+        return m_tokenBudget;
+    const engine::MetricsSnapshot metrics = m_workbench->metrics();
+    const bool readsOnGpu = std::any_of(metrics.devices.begin(), metrics.devices.end(), [](const auto& device) {
+        return device.device.rfind("cpu", 0) != 0;
+    });
+    return readsOnGpu ? 0 : quickTokens;
 }
 
 /// Panes without a context share what was added, in turns.

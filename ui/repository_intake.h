@@ -20,7 +20,14 @@ public:
 
     void add(const QStringList& repositories);
 
+    /// Tokens to read of each repository at most; 0: all that fits. Negative, as at first: all that fits where a GPU
+    /// reads, else quickTokens, which a CPU reads in well under a minute; the wizard takes more.
+    void setTokenBudget(qint64 tokens) { m_tokenBudget = tokens; }
+    static constexpr qint64 quickTokens = 24'000;
+
 signals:
+    /// The budget left files out.
+    void shortened(const QString& notice);
     void progress(const QString& repository, const octavo::agents::IngestProgress& progress);
     void failed(const QString& problem);
     void finished();
@@ -28,11 +35,13 @@ signals:
 private:
     void next();
     void give();
+    qint64 tokenBudget() const;
 
     agents::Workbench* m_workbench;
     QStringList m_waiting;
     QList<agents::ContextId> m_added;
     QPointer<agents::IngestJob> m_job;
+    qint64 m_tokenBudget = -1;
 };
 
 } // namespace octavo::ui

@@ -24,7 +24,7 @@ const char* const demoModelName = "demo-model";
 
 } // namespace
 
-int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories)
+int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories, qint64 tokenBudget)
 {
     SingleInstance instance(options.databasePath);
     if (!instance.isFirst() && instance.raiseFirst(repositories))
@@ -43,6 +43,8 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
     window.setDemoModel(chosen.engine.modelDir.filename() == demoModelName);
 
     RepositoryIntake intake(&workbench);
+    intake.setTokenBudget(tokenBudget);
+    QObject::connect(&intake, &RepositoryIntake::shortened, window.notices(), &NoticeBar::tell);
     QObject::connect(&intake, &RepositoryIntake::failed, window.notices(), &NoticeBar::tell);
     QObject::connect(&intake, &RepositoryIntake::finished, &window, [&] { window.setExpectingContext(false); });
     const auto take = [&](const QStringList& paths) {

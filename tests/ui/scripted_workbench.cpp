@@ -27,6 +27,8 @@ struct WorkbenchScript {
     QMap<QString, QString> settings;
     engine::ModelInfo model;
     engine::MetricsSnapshot metrics;
+    engine::SamplingParams sampling;
+    int maxNewTokens = 1024;
     QHash<QByteArray, SourceText> sources;
 };
 
@@ -138,6 +140,11 @@ Result<void> Agent::regenerate()
     return {};
 }
 
+Result<void> Agent::continueAnswer()
+{
+    return {};
+}
+
 Result<void> Agent::editLast(const QString& question)
 {
     d->script.edits += question;
@@ -224,6 +231,30 @@ ContextId Workbench::addContext(const IngestOptions&, const IngestResult&)
     return {};
 }
 void Workbench::cancelReading(ContextId) {}
+void Workbench::readContext(ContextId) {}
+
+IngestOptions Workbench::ingestOptions(ContextId) const
+{
+    return {};
+}
+IngestChange Workbench::changeSince(ContextId, const IngestResult&) const
+{
+    return {};
+}
+
+engine::SamplingParams Workbench::sampling() const
+{
+    return d->script.sampling;
+}
+int Workbench::maxNewTokens() const
+{
+    return d->script.maxNewTokens;
+}
+void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTokens)
+{
+    d->script.sampling = sampling;
+    d->script.maxNewTokens = maxNewTokens;
+}
 
 void Workbench::removeContext(ContextId context)
 {
