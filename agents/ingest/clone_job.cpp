@@ -145,10 +145,16 @@ public:
             sink->reportFinished();
             return result;
         }).then(this, [this](const Result<IngestResult>& result) {
-            if (result)
-                emit finished(*result);
-            else
-                emit failed(result.error());
+            // Queued: a clone that fails at once would else end before anyone has connected.
+            QMetaObject::invokeMethod(
+                this,
+                [this, result] {
+                    if (result)
+                        emit finished(*result);
+                    else
+                        emit failed(result.error());
+                },
+                Qt::QueuedConnection);
         });
     }
 
