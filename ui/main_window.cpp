@@ -17,6 +17,7 @@
 #include <QCloseEvent>
 #include <QDockWidget>
 #include <QFileDialog>
+#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLineEdit>
 #include <QListView>
@@ -29,6 +30,19 @@
 namespace octavo::ui {
 
 using agents::Activity;
+
+namespace {
+
+/// A title bar of no height. The layout gives it a size; without one Qt warns of a negative height.
+QWidget* noTitle(QWidget* dock)
+{
+    auto* title = new QWidget(dock);
+    auto* layout = new QHBoxLayout(title);
+    layout->setContentsMargins(0, 0, 0, 0);
+    return title;
+}
+
+} // namespace
 
 MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
     : QMainWindow(parent)
@@ -52,17 +66,17 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
 
     m_sideDock->setObjectName(QStringLiteral("sideDock"));
     m_sideDock->setFeatures(QDockWidget::NoDockWidgetFeatures);
-    m_sideDock->setTitleBarWidget(new QWidget(m_sideDock));
+    m_sideDock->setTitleBarWidget(noTitle(m_sideDock));
     addDockWidget(Qt::LeftDockWidgetArea, m_sideDock);
     m_dashboardDock->setObjectName(QStringLiteral("dashboardDock"));
     m_dashboardDock->setAllowedAreas(Qt::BottomDockWidgetArea | Qt::TopDockWidgetArea | Qt::RightDockWidgetArea);
-    m_dashboardDock->setTitleBarWidget(new QWidget(m_dashboardDock));
+    m_dashboardDock->setTitleBarWidget(noTitle(m_dashboardDock));
     addDockWidget(Qt::BottomDockWidgetArea, m_dashboardDock);
     m_dashboardDock->hide();
     // Floating, it needs a title to be moved by; docked, the title would only take room.
     connect(m_dashboardDock, &QDockWidget::topLevelChanged, this, [this](bool floating) {
         delete m_dashboardDock->titleBarWidget();
-        m_dashboardDock->setTitleBarWidget(floating ? nullptr : new QWidget(m_dashboardDock));
+        m_dashboardDock->setTitleBarWidget(floating ? nullptr : noTitle(m_dashboardDock));
     });
     m_notices = new NoticeBar(this);
 

@@ -94,6 +94,12 @@ kernels::cpu::Path pathOf(const engine::Backend& backend)
     return kernels::cpu::Path::Plain;
 }
 
+/// part / whole, or null where there is no whole.
+nlohmann::ordered_json share(std::int64_t part, std::int64_t whole)
+{
+    return whole > 0 ? nlohmann::ordered_json(double(part) / double(whole)) : nlohmann::ordered_json();
+}
+
 struct Outcome {
     std::string bench;
     std::int64_t context = 0, agents = 1;
@@ -110,10 +116,13 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     const bool moved = std::string(before.state()) != after.state();
     const std::string state = moved ? "moved" : before.state();
     const engine::BackendInfo info = subject.backend->info();
+    const engine::BackendStats stats = subject.backend->stats();
+    const bool sparse = stats.sparseSteps > 0;
+    const std::string mode = !sparse ? "dense" : stats.denseSteps > 0 ? "mixed" : "sparse";
     const double median = quantile(outcome.stepMs, 0.5);
     double floorMs = 0.0;
     engine::MachineFigures machine;
-    if (info.device == "cpu") {
+    if (info.device == "cpu" && !sparse) { // the floor counts the bytes of dense steps
         machine = engine::measureMachine(pathOf(*subject.backend), subject.threads,
                                          std::clamp<std::int64_t>(outcome.bytes, 1 << 20, std::int64_t(256) << 20));
         floorMs = 1e3 * std::max(double(outcome.bytes) / machine.bytesPerSecond,
@@ -122,7 +131,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     const double fraction = median > 0.0 ? floorMs / median : 0.0;
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
-    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--model", "--device"}) {
+    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--model", "--device"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }
@@ -134,7 +143,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
                                     {"context", outcome.context},
                                     {"agents", outcome.agents},
                                     {"rows", 1},
-                                    {"mode", "dense"},
+                                    {"mode", mode},
                                     {"threads", subject.threads},
                                     {"path", info.path},
                                     {"tokens_per_s", outcome.tokensPerSecond},
@@ -146,8 +155,10 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
                                     {"flops_per_step", 2 * outcome.products},
                                     {"machine_bytes_per_s", machine.bytesPerSecond},
                                     {"machine_flops_per_s", 2.0 * machine.productsPerSecond},
-                                    {"floor_ms", floorMs},
-                                    {"fraction_of_floor", fraction},
+                                    {"floor_ms", sparse ? nlohmann::ordered_json() : floorMs},
+                                    {"fraction_of_floor", sparse ? nlohmann::ordered_json() : fraction},
+                                    {"hit_rate", share(stats.hotHits, stats.hotHits + stats.hotMisses)},
+                                    {"host_bytes_per_step", share(stats.tierBytesRead, stats.sparseSteps)},
                                     {"ping_ns", after.ns},
                                     {"state", state},
                                     {"load_ms", subject.loadMs},

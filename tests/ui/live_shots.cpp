@@ -1,5 +1,5 @@
 /// The real window over the demo model: reads a repository, asks all panes, saves pictures on the way.
-/// octavo_live_shots REPOSITORY FOLDER [light|dark]
+/// octavo_live_shots REPOSITORY FOLDER [light|dark [QUESTION...]]
 
 #include "ui/dashboard/dashboard_panel.h"
 #include "ui/main_window.h"
@@ -31,7 +31,7 @@ int main(int argc, char** argv)
 {
     QApplication app(argc, argv);
     if (argc < 3) {
-        std::fprintf(stderr, "usage: octavo_live_shots REPOSITORY FOLDER [light|dark]\n");
+        std::fprintf(stderr, "usage: octavo_live_shots REPOSITORY FOLDER [light|dark [QUESTION...]]\n");
         return 2;
     }
     QLocale::setDefault(QLocale::English);
@@ -65,12 +65,13 @@ int main(int argc, char** argv)
     intake.add({QString::fromLocal8Bit(argv[1])});
     if (!waitFor([&] { return workbench.agent(7)->context().id != agents::ContextId{}; }, 60))
         return 1;
-    const char* const questions[] = {"Where is the function run defined?", "What does main.cpp define?",
-                                     "Show me the struct Error.",          "Which file holds TokenId?",
-                                     "Where is class Engine defined?",     "What does engine/types.h define?",
-                                     "Who uses MetricsSnapshot?",          "Show me the source of finish."};
+    QStringList questions;
+    for (int i = 4; i < argc; ++i)
+        questions += QString::fromLocal8Bit(argv[i]);
+    if (questions.isEmpty())
+        questions += QStringLiteral("Which files are loaded?");
     for (int i = 0; i < agents::numAgents; ++i) {
-        if (const auto asked = workbench.agent(i)->ask(QString::fromLatin1(questions[i])); !asked)
+        if (const auto asked = workbench.agent(i)->ask(questions[i % questions.size()]); !asked)
             std::fprintf(stderr, "pane %d: %s\n", i, asked.error().message.c_str());
     }
     QTest::qWait(1500);
