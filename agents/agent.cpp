@@ -334,9 +334,11 @@ Result<void> Agent::Private::begin(const QString& question, const Message* exist
     }
     w.touchConversation(conversation, int(messages.size()));
 
-    draft.clear();
-    draftDirty = false;
-    emit q->draftChanged(draft);
+    if (draft.trimmed() == question.trimmed()) { // what was asked; another text that is being written stays
+        draft.clear();
+        draftDirty = false;
+        emit q->draftChanged(draft);
+    }
     AnswerRun prepared;
     prepared.answer = answer.message.id;
     start(std::move(prepared), tokens);

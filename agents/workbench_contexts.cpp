@@ -186,7 +186,19 @@ void Workbench::Private::stopWaiting(ContextId id, int agent)
         return;
     known->waiting.removeIf([agent](const auto& w) { return w.first == agent; });
     if (known->waiting.isEmpty() && !known->readForItself && known->info.state == ContextState::Reading)
-        engine->cancel(known->request);
+        stopReading(*known);
+}
+
+/// At once: the engine ends its slice later, and what still comes of that reading goes nowhere.
+void Workbench::Private::stopReading(ContextEntry& known)
+{
+    engine->cancel(known.request);
+    engine->releaseAgent(readerOf(known.info.id));
+    known.reading.reset();
+    known.info.state = ContextState::Ready;
+    known.info.secondsLeft = -1;
+    changed(known);
+    readEnded(known, Error{ErrorCode::Cancelled, "reading the context was cancelled"});
 }
 
 QList<ContextInfo> Workbench::contexts() const
@@ -222,7 +234,7 @@ void Workbench::cancelReading(ContextId context)
 {
     ContextEntry* known = d->entry(context);
     if (known != nullptr && known->info.state == ContextState::Reading)
-        d->engine->cancel(known->request);
+        d->stopReading(*known);
 }
 
 void Workbench::readContext(ContextId context)

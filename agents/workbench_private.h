@@ -93,6 +93,7 @@ struct Workbench::Private {
     /// Calls agent.contextRead(serial) now or once `id` is read; reading starts where it has not.
     void waitForContext(ContextId id, int agent, quint64 serial);
     void stopWaiting(ContextId id, int agent);
+    void stopReading(ContextEntry& known);
     void countPanes();
 
     void keepConversation(const StoredConversation& conversation); ///< new or changed: to the top

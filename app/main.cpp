@@ -21,7 +21,16 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
         std::cerr << "octavo: there is no display to open a window on; octavo ask answers on the terminal\n";
         return 1;
     }
+    // A display that is named but does not answer makes Qt abort, unless it has a platform to fall back on.
+    const bool chosen = !qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM");
+    if (!chosen)
+        qputenv("QT_QPA_PLATFORM", qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") ? "xcb;offscreen" : "wayland;xcb;offscreen");
     const QApplication application(argc, argv);
+    if (!chosen && QGuiApplication::platformName() == QStringLiteral("offscreen")) {
+        std::cerr << "octavo: the display that DISPLAY or WAYLAND_DISPLAY names does not answer; octavo ask answers on "
+                     "the terminal\n";
+        return 1;
+    }
     return octavo::ui::runWindow(options->workbench, options->repositories, options->tokenBudget);
 }
 

@@ -121,6 +121,11 @@ private:
                           << ": " << result.packed.size() << " of " << result.filesTotal << " files, " << result.tokens
                           << " tokens\n";
             job->deleteLater();
+            if (result.packed.isEmpty()) {
+                end(Error{ErrorCode::NotFound, "no file of " + result.repositoryName.toStdString()
+                                                   + " is left to read; check --include, --exclude and --budget"});
+                return;
+            }
             m_context = m_workbench.addContext(m_repository, result);
         });
     }

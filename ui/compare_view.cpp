@@ -145,7 +145,12 @@ void CompareView::showQuestion(const QString& question)
         connect(view, &TranscriptView::citationActivated, this, [this, agent](const agents::Citation& citation) {
             emit citationActivated(agent->context().id, citation);
         });
-        connect(view, &TranscriptView::regenerateRequested, this, [agent] { (void)agent->regenerate(); });
+        connect(view, &TranscriptView::regenerateRequested, this, [this, agent, question, id = answer->id] {
+            // Only the newest answer can be written again; an older one stays as it is.
+            if (agent->messages().isEmpty() || agent->messages().last().id != id || !agent->regenerate())
+                return;
+            QMetaObject::invokeMethod(this, [this, question] { showQuestion(question); }, Qt::QueuedConnection);
+        });
         connect(view, &TranscriptView::copyAnswerRequested, this,
                 [view] { QGuiApplication::clipboard()->setText(view->messages().front().text); });
         connect(view->verticalScrollBar(), &QScrollBar::valueChanged, this,

@@ -1,5 +1,6 @@
 #include "ui/controls.h"
 
+#include <QTextDocument>
 #include <QLocale>
 #include <QPainter>
 #include <QPainterPath>
@@ -254,6 +255,13 @@ QString durationText(double seconds)
     if (whole < 3600)
         return QStringLiteral("%1:%2").arg(QString::number(whole / 60), two(whole % 60));
     return QStringLiteral("%1:%2:%3").arg(QString::number(whole / 3600), two(whole / 60 % 60), two(whole % 60));
+}
+
+QString plainTip(const QString& text)
+{
+    return Qt::mightBeRichText(text)
+               ? QStringLiteral("<p style='white-space:pre-wrap'>%1</p>").arg(text.toHtmlEscaped())
+               : text;
 }
 
 } // namespace octavo::ui

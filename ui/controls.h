@@ -27,6 +27,9 @@ QPushButton* makeButton(const QString& text, ButtonKind kind = ButtonKind::Norma
 /// A button that is an icon only; `name` is its tool tip and accessible name.
 QToolButton* makeIconButton(const QString& iconName, const QString& name, QWidget* parent = nullptr);
 
+/// `text` for a tooltip: shown as it is, never read as markup, whatever a repository or a question holds.
+QString plainTip(const QString& text);
+
 /// A label whose font and colour are a role and a tone of the theme. Shows plain text, never markup, and elides at its
 /// end instead of asking for more room when setElided(true).
 class TextLabel : public QLabel

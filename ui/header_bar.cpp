@@ -1,5 +1,7 @@
 #include "ui/header_bar.h"
 
+#include "ui/controls.h"
+
 #include <QFontMetricsF>
 #include <QHBoxLayout>
 #include <QLineEdit>
@@ -126,7 +128,7 @@ void HeaderBar::setShape(GridShape shape)
 void HeaderBar::setModelLine(const QString& text, const QString& tip)
 {
     m_model->setText(text);
-    m_model->setToolTip(tip);
+    m_model->setToolTip(plainTip(tip));
 }
 
 void HeaderBar::setReady(bool ready)

@@ -116,8 +116,9 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
         m_stack->setCurrentWidget(m_start);
     });
     connect(workbench, &agents::Workbench::saveProblem, this, [this](const QString& problem) {
+        m_saveProblem = problem.isEmpty() ? QString() : tr("Not saved: %1").arg(problem);
         for (Pane* pane : m_grid->panes())
-            pane->setSaveProblem(problem.isEmpty() ? QString() : tr("Not saved: %1").arg(problem));
+            pane->setSaveProblem(m_saveProblem);
     });
     for (const auto signal : {&agents::Workbench::contextAdded, &agents::Workbench::contextChanged})
         connect(workbench, signal, this, [this] { showPage(); });
@@ -178,6 +179,7 @@ void MainWindow::makePanes()
         agents::Agent* agent = m_workbench->agent(i);
         auto* pane = new Pane(m_workbench, agent, m_grid);
         panes += pane;
+        pane->setSaveProblem(m_saveProblem);
         connect(pane, &Pane::pressed, this, [this, pane] {
             m_grid->setCurrent(pane);
             pane->focusComposer();

@@ -92,7 +92,7 @@ private:
     QDockWidget* m_dashboardDock;
     QList<QAction*> m_commands;
     bool m_ready = false, m_demoModel = false, m_expecting = false, m_usedPanes = false;
-    QString m_startProblem;
+    QString m_saveProblem; ///< may be known before there are panes
 };
 
 } // namespace octavo::ui

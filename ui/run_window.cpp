@@ -13,6 +13,8 @@
 
 #include <QApplication>
 #include <QIcon>
+
+#include <utility>
 #include <QLocale>
 
 namespace octavo::ui {
@@ -47,13 +49,18 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
     QObject::connect(&intake, &RepositoryIntake::shortened, window.notices(), &NoticeBar::tell);
     QObject::connect(&intake, &RepositoryIntake::failed, window.notices(), &NoticeBar::tell);
     QObject::connect(&intake, &RepositoryIntake::finished, &window, [&] { window.setExpectingContext(false); });
+    QStringList early = repositories; // named before the model was loaded
     const auto take = [&](const QStringList& paths) {
+        if (!workbench.isReady()) {
+            early += paths;
+            return;
+        }
         if (paths.isEmpty())
             return;
         window.setExpectingContext(true);
         intake.add(paths);
     };
-    QObject::connect(&workbench, &agents::Workbench::ready, &window, [&] { take(repositories); });
+    QObject::connect(&workbench, &agents::Workbench::ready, &window, [&] { take(std::exchange(early, {})); });
     QObject::connect(&instance, &SingleInstance::raiseRequested, &window, [&](const QStringList& more) {
         window.raiseWindow();
         take(more);

@@ -24,8 +24,15 @@ ComputePool::ComputePool(int threads)
     : m_threads(threads < 1 ? 1 : threads)
     , m_arrived(std::make_unique<Flag[]>(std::size_t(m_threads)))
 {
-    for (int thread = 1; thread < m_threads; ++thread)
-        m_workers.emplace_back([this, thread] { loop(thread); });
+    try {
+        for (int thread = 1; thread < m_threads; ++thread)
+            m_workers.emplace_back([this, thread] { loop(thread); });
+    } catch (...) { // those that did start must end, or the members' joins never do
+        m_stopping = true;
+        m_epoch.fetch_add(1);
+        m_epoch.notify_all();
+        throw;
+    }
 }
 
 ComputePool::~ComputePool()

@@ -10,6 +10,7 @@
 #include <fstream>
 #include <new>
 #include <thread>
+#include <system_error>
 
 #include <unistd.h>
 
@@ -80,7 +81,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
 {
     OCTAVO_TRY(const cpu::Path path, choosePath(options.cpuPath));
     const int available = int(std::max(1u, std::thread::hardware_concurrency()));
-    const int threads = options.threads > 0 ? std::min(options.threads, 256) : available;
+    const int threads = options.threads > 0 ? std::min(options.threads, std::max(8, 2 * available)) : available;
     try {
         OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights)));
         std::unique_ptr<CpuBackend> backend(
@@ -99,6 +100,9 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
         return std::unique_ptr<Backend>(std::move(backend));
     } catch (const std::bad_alloc&) {
         return Error{ErrorCode::OutOfMemory, "Memory ran out while weights were repacked for the CPU"};
+    } catch (const std::system_error& error) {
+        return Error{ErrorCode::OutOfMemory,
+                     "The CPU backend's threads could not be started: " + std::string(error.what()) + "; ask for fewer"};
     }
 }
 

@@ -89,7 +89,9 @@ ContextStore::ContextStore(fs::path folder, std::int64_t quotaBytes, std::uint64
 {
     std::error_code error;
     fs::create_directories(m_folder, error);
-    for (const fs::directory_entry& found : fs::directory_iterator(m_folder, error)) {
+    std::error_code listing; // increment() reports instead of throwing: the folder may be on a network that fails
+    for (fs::directory_iterator at(m_folder, listing), end; !listing && at != end; at.increment(listing)) {
+        const fs::directory_entry& found = *at;
         const fs::path& path = found.path();
         if (path.extension() == ".part") // left by a program that was killed
             fs::remove(path, error);

@@ -200,7 +200,7 @@ bool Scheduler::admitTask(Task& task)
     task.waitingFor = m_options.reusePrefixes ? readerWorthWaitingFor(task, hit.length) : nullptr;
     if (task.waitingFor)
         return false;
-    if (const PrefixCache::Hit saved = reopen(task, hit.length, reusable); saved.length > hit.length)
+    if (const PrefixCache::Hit saved = reopen(task, hit, reusable); saved.length > hit.length)
         hit = saved;
     if (m_failure)
         return false;
@@ -298,15 +298,15 @@ void Scheduler::planCheckpoints(Task& task, std::int64_t held)
     task.checkpoints.erase(task.checkpoints.begin(), task.checkpoints.upper_bound(held));
 }
 
-PrefixCache::Hit Scheduler::reopen(const Task& task, std::int64_t held, std::int64_t limit)
+PrefixCache::Hit Scheduler::reopen(const Task& task, const PrefixCache::Hit& held, std::int64_t limit)
 {
     const ContextStore::Entry* saved = m_store && m_options.reusePrefixes ? m_store->longest(*task.prompt, limit) : nullptr;
-    if (!saved || saved->length < held + worthWaiting)
+    if (!saved || saved->length < held.length + worthWaiting)
         return {};
     const std::int64_t length = saved->length;
     const std::int64_t budget = m_options.memoryBudgetBytes;
     while (budget > 0 && sequenceMemoryUsed() + m_backend.sequenceBytes(length) > budget) {
-        if (!m_cache.evictOne())
+        if (!m_cache.evictOne(held.slot)) // the caller falls back on what is held
             return {};
     }
     const auto opened = m_store->open(*saved, *task.prompt);

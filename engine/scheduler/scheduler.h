@@ -85,7 +85,7 @@ private:
     const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
     Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
     void planCheckpoints(Task& task, std::int64_t held);
-    PrefixCache::Hit reopen(const Task& task, std::int64_t held, std::int64_t limit);
+    PrefixCache::Hit reopen(const Task& task, const PrefixCache::Hit& held, std::int64_t limit);
     void saveContext(const Task& task, SlotId frozen);
 
     Task* pickReader();

@@ -166,6 +166,10 @@ Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& tokenizerJson)
 {
+    std::error_code error;
+    const std::filesystem::file_status status = std::filesystem::status(tokenizerJson, error);
+    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
+        return Error{ErrorCode::FileUnreadable, tokenizerJson.string() + ": it is not a regular file"};
     OCTAVO_TRY(const std::string json, readFile(tokenizerJson));
     return parse(json, tokenizerJson.string());
 }

@@ -50,6 +50,8 @@ public:
     /// What Up walks through, oldest first.
     void setHistory(const QStringList& questions)
     {
+        if (questions == m_history)
+            return;
         m_history = questions;
         m_historyAt = -1;
     }

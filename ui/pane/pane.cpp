@@ -132,6 +132,8 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     connect(m_agent, &agents::Agent::statusChanged, this, [this] { showStatus(); });
     connect(m_agent, &agents::Agent::conversationReset, this, &Pane::showMessages);
     connect(m_agent, &agents::Agent::messageAdded, this, [this](const agents::Message& message) {
+        if (message.role == agents::MessageRole::User)
+            m_editing = false; // what was edited is no longer the last question; the text stays as a follow-up
         m_transcript->addMessage(message);
         showStatus();
     });
@@ -302,7 +304,8 @@ void Pane::focusComposer()
 
 void Pane::send(const QString& question)
 {
-    const Result<void> sent = m_editing ? m_agent->editLast(question) : m_agent->ask(question);
+    const bool edited = m_editing;
+    const Result<void> sent = edited ? m_agent->editLast(question) : m_agent->ask(question);
     if (!sent) {
         m_askProblem = QString::fromStdString(sent.error().message);
         showBody();
@@ -310,8 +313,9 @@ void Pane::send(const QString& question)
     }
     m_askProblem.clear();
     m_editing = false;
-    m_composer->setText({});
-    m_agent->setDraft({});
+    if (!edited)
+        m_agent->setDraft({});
+    m_composer->setText(m_agent->draft()); // after an edit, what was being written before it
     showBody();
 }
 
@@ -355,7 +359,8 @@ void Pane::editLast()
     for (qsizetype i = messages.size() - 1; i >= 0; --i) {
         if (messages[i].role != agents::MessageRole::User)
             continue;
-        m_agent->setDraft(m_composer->text());
+        if (!m_editing)
+            m_agent->setDraft(m_composer->text());
         m_editing = true;
         m_composer->setText(messages[i].text);
         focusComposer();

@@ -1,5 +1,7 @@
 #include "ui/pane/pane_header.h"
 
+#include "ui/controls.h"
+
 #include <QApplication>
 #include <QHBoxLayout>
 #include <QKeyEvent>
@@ -102,7 +104,7 @@ void PaneHeader::setContext(const agents::ContextInfo& context)
             tip += u'\n' + context.ref;
         tip += u'\n' + tr("%1 tokens in %2 files").arg(countText(context.tokens), countText(context.files));
     }
-    m_context->setToolTip(tip);
+    m_context->setToolTip(plainTip(tip));
     m_context->setAccessibleName(m_contextText.isEmpty() ? tr("Choose a context")
                                                          : tr("Context: %1").arg(m_contextText));
     fitContext();

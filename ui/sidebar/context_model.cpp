@@ -107,9 +107,10 @@ QVariant ContextModel::data(const QModelIndex& index, int role) const
     case Qt::AccessibleTextRole:
         return QStringList{info.name, where, contextFiguresLine(info)}.join(QStringLiteral(", "));
     case Qt::ToolTipRole:
-        return QStringList{info.repositoryPath, where, contextFiguresLine(info),
-                           tr("%1 files packed, %2 left out").arg(countText(info.files), countText(info.skipped))}
-            .join(u'\n');
+        return plainTip(
+            QStringList{info.repositoryPath, where, contextFiguresLine(info),
+                        tr("%1 files packed, %2 left out").arg(countText(info.files), countText(info.skipped))}
+                .join(u'\n'));
     default:
         return {};
     }

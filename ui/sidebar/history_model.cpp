@@ -1,5 +1,7 @@
 #include "ui/sidebar/history_model.h"
 
+#include "ui/controls.h"
+
 #include <QFuture>
 #include <QLocale>
 
@@ -92,7 +94,8 @@ QVariant HistoryModel::data(const QModelIndex& index, int role) const
     case Qt::AccessibleTextRole:
         return QString(title + QStringLiteral(", ") + data(index, AgeRole).toString());
     case Qt::ToolTipRole:
-        return QStringList{title, info.contextName, tr("%n message(s)", nullptr, info.messages)}.join(u'\n');
+        return plainTip(
+            QStringList{title, info.contextName, tr("%n message(s)", nullptr, info.messages)}.join(u'\n'));
     default:
         return {};
     }

@@ -232,8 +232,8 @@ QVariant FileTreeModel::data(const QModelIndex& index, int role) const
         return index.column() == TokensColumn ? QVariant(int(Qt::AlignRight | Qt::AlignVCenter)) : QVariant();
     case Qt::ToolTipRole:
         if (node.allowedFiles == 0)
-            return tr("%1 is left out by the patterns above").arg(node.name);
-        return node.file >= 0 ? m_files[node.file].displayPath : QVariant();
+            return plainTip(tr("%1 is left out by the patterns above").arg(node.name));
+        return node.file >= 0 ? plainTip(m_files[node.file].displayPath) : QVariant();
     case Qt::AccessibleTextRole:
         return node.file >= 0
                    ? tr("%1, %2 tokens").arg(node.name, countText(node.tokens))

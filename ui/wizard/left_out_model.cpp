@@ -1,5 +1,7 @@
 #include "ui/wizard/left_out_model.h"
 
+#include "ui/controls.h"
+
 namespace octavo::ui {
 
 void LeftOutModel::setFiles(const QList<agents::SkippedFile>& files)
@@ -28,7 +30,7 @@ QVariant LeftOutModel::data(const QModelIndex& index, int role) const
     case Qt::DisplayRole:
         return index.column() == PathColumn ? file.displayPath : file.reason;
     case Qt::ToolTipRole:
-        return tr("%1: %2").arg(file.displayPath, file.reason);
+        return plainTip(tr("%1: %2").arg(file.displayPath, file.reason));
     case Qt::TextAlignmentRole:
         return index.column() == ReasonColumn ? QVariant(int(Qt::AlignRight | Qt::AlignVCenter)) : QVariant();
     default:

@@ -59,7 +59,10 @@ QWidget* SourcePage::buildFolderCard()
     m_path->setClearButtonEnabled(true);
     connect(m_path, &QLineEdit::textChanged, this, [this] {
         m_trusted = false;
+        m_info.reset();
+        ++m_round; // an inspection under way is of the old path
         m_inspectTimer.start();
+        emit completeChanged();
     });
     connect(m_path, &QLineEdit::returnPressed, this, [this] {
         if (isComplete())
