@@ -261,8 +261,8 @@ void TestAddRepository::saysWhichGlobIsWrong()
     Wizard wizard(bench);
     wizard.toFiles(bench.repo.root());
     QTest::keyClicks(wizard.edit("include"), QStringLiteral("src/[a"));
-    QTRY_VERIFY(!wizard.button("next")->isEnabled());
-    QVERIFY2(wizard.text("note").contains(QStringLiteral("src/[a")), qPrintable(wizard.text("note")));
+    QVERIFY(!wizard.button("next")->isEnabled()); // at once: nothing is read by patterns that do not tell yet
+    QTRY_VERIFY2(wizard.text("note").contains(QStringLiteral("src/[a")), qPrintable(wizard.text("note")));
     wizard.edit("include")->clear();
     QTRY_VERIFY(wizard.button("next")->isEnabled());
 }

@@ -94,7 +94,11 @@ QLineEdit* FilesPage::globEdit(const QString& name, const QString& placeholder)
     layout->setContentsMargins(10, 0, 10, 0);
     layout->addWidget(label, 0, Qt::AlignLeft | Qt::AlignVCenter);
     label->setAttribute(Qt::WA_TransparentForMouseEvents);
-    connect(edit, &QLineEdit::textChanged, this, [this] { m_globTimer.start(); });
+    connect(edit, &QLineEdit::textChanged, this, [this] {
+        m_globsPending = true; // Enter right after a key must not read what the patterns no longer say
+        m_globTimer.start();
+        emit choiceChanged();
+    });
     return edit;
 }
 
@@ -351,6 +355,7 @@ void FilesPage::applyGlobs()
         .then(this, [this, round](const Result<std::vector<bool>>& allowed) {
             if (round != m_globRound)
                 return;
+            m_globsPending = m_globTimer.isActive();
             m_globProblem = allowed ? QString() : QString::fromStdString(allowed.error().message);
             if (allowed)
                 m_tree.setAllowed(*allowed);
@@ -367,6 +372,8 @@ QString FilesPage::problem() const
 {
     if (!hasFiles())
         return tr("Nothing is counted yet.");
+    if (m_globsPending)
+        return tr("The patterns are being applied.");
     if (!m_globProblem.isEmpty())
         return m_globProblem;
     if (m_tree.packedFiles() == 0)

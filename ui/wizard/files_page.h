@@ -76,6 +76,7 @@ private:
     QString m_globProblem, m_remark;
     std::optional<QSet<QByteArray>> m_preset; ///< unchecked paths to begin with
     int m_globRound = 0;                      ///< a later result of an earlier round is dropped
+    bool m_globsPending = false; ///< a pattern was typed that does not tell yet
     QTimer m_globTimer;
 
     QStackedWidget* m_stack = nullptr;
