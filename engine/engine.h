@@ -41,6 +41,12 @@ struct LoadProgress {
     std::int64_t done = 0, total = 0;
 };
 
+/// What a context is called where saved ones are listed. For people: it decides nothing.
+struct ContextLabel {
+    std::string name;   ///< of the repository
+    std::string commit; ///< hex
+};
+
 struct GenerationRequest {
     RequestId id{};
     AgentId agent{};
@@ -48,6 +54,7 @@ struct GenerationRequest {
     std::vector<TokenId> prompt;
     /// The first this many tokens are a context that other agents are likely to share: kept for them once read.
     std::int64_t contextTokens = 0;
+    ContextLabel contextLabel;
     /// 0 only reads the prompt (and keeps it); Finished follows with no text.
     int maxNewTokens = 1024;
     SamplingParams sampling;
@@ -69,7 +76,11 @@ struct GenerationStats {
     double ttftMs = 0.0;           ///< from submit() to the first token
     double decodeMs = 0.0;
     double worstGapMs = 0.0;
-    double decodeTokensPerSecond() const { return decodeMs > 0 ? 1000.0 * double(newTokens) / decodeMs : 0.0; }
+    /// Of the tokens after the first, which the time begins with; negative where there are none.
+    double decodeTokensPerSecond() const
+    {
+        return newTokens > 1 && decodeMs > 0 ? 1000.0 * double(newTokens - 1) / decodeMs : -1.0;
+    }
 };
 
 /// Sent when reading begins and after every slice.
@@ -87,7 +98,7 @@ using EventSink = std::function<void(RequestId, Event&&)>;
 struct ModelInfo {
     std::string name;                    ///< folder name, or the name in its model card
     std::filesystem::path dir;
-    std::uint64_t hash = 0;              ///< over config, tokenizer and tensor headers
+    std::uint64_t hash = 0;              ///< over config, tokenizer and weights, see checkpoint_hash.h
     std::int64_t parameters = 0;
     std::int64_t contextLimit = 0;
     std::int64_t bytesPerToken = 0;      ///< memory that one more token of context takes, all tiers; 0: not known

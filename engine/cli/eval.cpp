@@ -5,11 +5,13 @@
 #include "engine/evaluation/fit_basis.h"
 #include "engine/evaluation/log_probs.h"
 #include "engine/evaluation/recall.h"
+#include "engine/memory/sketch_basis.h"
 #include "engine/model/safetensors.h"
 #include "engine/tokenizer/tokenizer.h"
 
 #include <nlohmann/json.hpp>
 
+#include <algorithm>
 #include <chrono>
 #include <cmath>
 #include <cstring>
@@ -191,8 +193,26 @@ Result<Json> evalRecall(const Arguments& arguments, Streams& streams)
                 {"sparse_steps", backend->stats().sparseSteps}};
 }
 
+/// A basis depends on the weights alone, so one whose key was made another way needs no new fit.
+Result<Json> rekeyBasis(const Arguments& arguments)
+{
+    const std::filesystem::path from = arguments.text("--rekey");
+    OCTAVO_TRY(const EngineOptions options, readEngineOptions(arguments));
+    OCTAVO_TRY(const ModelConfig config, ModelConfig::load(options.modelDir));
+    OCTAVO_TRY(const ModelWeights weights, ModelWeights::open(options.modelDir, config));
+    OCTAVO_TRY(SketchBasis basis, SketchBasis::load(from));
+    const auto layers = std::ranges::count(config.layerTypes, LayerType::FullAttention);
+    OCTAVO_CHECK(basis.checkFits(basis.modelHash, int(layers), config.numKvHeads, config.headDim));
+    basis.modelHash = weights.hash;
+    const std::filesystem::path file = arguments.has("--out") ? std::filesystem::path(arguments.text("--out")) : from;
+    OCTAVO_CHECK(basis.save(file));
+    return Json{{"eval", "fit-basis"}, {"file", file.string()}, {"rank", basis.rank}, {"samples", basis.fittedTokens}};
+}
+
 Result<Json> evalFitBasis(const Arguments& arguments, Streams& streams)
 {
+    if (arguments.has("--rekey"))
+        return rekeyBasis(arguments);
     OCTAVO_TRY(const std::int64_t rank, arguments.integer("--rank", 64, 8, 256));
     OCTAVO_TRY(const Subject subject, openSubject(arguments, streams));
     const std::filesystem::path file =
@@ -237,6 +257,7 @@ Command evalCommand()
                 {"--samples", "N", "kld: decode the last N tokens (default: 200); recall: hide N values (default: 20)"},
                 {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},
                 {"--out", "FILE", "fit-basis: where to write it (default: basis.safetensors beside the model)"},
+                {"--rekey", "FILE", "fit-basis: fit nothing; say that FILE was fitted for these very weights"},
                 {"--seed", "S", "recall: which values are hidden (default: 1)"},
                 {"--against", "WHAT", "kld: dense; logprobs: FILE:TENSOR with reference values"}},
                joined(engineOptions(), {jsonOption()})),

@@ -88,6 +88,7 @@ Result<void> runGenerate(const Arguments& arguments, Streams& streams)
 
     const auto& finished = std::get<engine::Finished>(last);
     const engine::GenerationStats& stats = finished.stats;
+    const double rate = stats.decodeTokensPerSecond();
     if (json) {
         const nlohmann::ordered_json line{
             {"ids", ids},
@@ -99,7 +100,7 @@ Result<void> runGenerate(const Arguments& arguments, Streams& streams)
             {"ttft_ms", stats.ttftMs},
             {"prefill_ms", stats.prefillMs},
             {"decode_ms", stats.decodeMs},
-            {"tokens_per_s", stats.decodeTokensPerSecond()},
+            {"tokens_per_s", rate < 0 ? nlohmann::ordered_json() : nlohmann::ordered_json(rate)},
             {"accepted_drafts", stats.acceptedDrafts},
         };
         streams.out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';

@@ -1,5 +1,6 @@
 #include "engine/model/weights.h"
 
+#include "engine/model/checkpoint_hash.h"
 #include "engine/model/float_formats.h"
 #include "engine/model/safetensors.h"
 
@@ -7,8 +8,6 @@
 #include <array>
 #include <cstring>
 #include <deque>
-
-#include <xxhash.h>
 
 namespace octavo::engine
 {
@@ -382,29 +381,6 @@ Result<void> Loader::readMtp(ModelWeights& weights)
     return {};
 }
 
-std::uint64_t hashOf(const Checkpoint& checkpoint, const std::string& config)
-{
-    const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
-    if (!state)
-        return 0;
-    XXH3_64bits_reset(state.get());
-    auto add = [&](const auto& values) {
-        const std::uint64_t count = values.size();
-        XXH3_64bits_update(state.get(), &count, sizeof count);
-        if (count > 0)
-            XXH3_64bits_update(state.get(), values.data(), count * sizeof *values.data());
-    };
-    add(config);
-    for (const auto& [name, tensor] : checkpoint.tensors()) {
-        add(name);
-        add(dtypeName(tensor.dtype));
-        add(tensor.shape);
-    }
-    const std::array<std::uint64_t, 1> fileBytes = {checkpoint.fileBytes()};
-    add(fileBytes);
-    return XXH3_64bits_digest(state.get());
-}
-
 } // namespace
 
 Result<ModelWeights> ModelWeights::open(const std::filesystem::path& modelDir, const ModelConfig& config)
@@ -420,7 +396,7 @@ Result<ModelWeights> ModelWeights::open(const std::filesystem::path& modelDir, c
     constexpr std::size_t maxConfigBytes = 8 << 20;
     OCTAVO_TRY(const std::string text, readTextFile(modelDir / "config.json", maxConfigBytes));
     weights.dir = modelDir;
-    weights.hash = hashOf(storage->checkpoint, text);
+    weights.hash = checkpointHash(storage->checkpoint, text);
     weights.storage = std::move(storage);
     return weights;
 }

@@ -89,7 +89,7 @@ struct ModelWeights {
     std::vector<LayerWeights> layers;
     std::optional<MtpWeights> mtp;
     std::int64_t parameters = 0;         ///< of the text model and MTP
-    std::uint64_t hash = 0;              ///< XXH3 over config.json and every tensor's name, dtype, shape and file size
+    std::uint64_t hash = 0;              ///< over config.json and the tensors with their bytes, see checkpoint_hash.h
     std::filesystem::path dir;           ///< where it came from
     std::shared_ptr<const void> storage; ///< keeps the memory maps alive
 
@@ -99,7 +99,7 @@ struct ModelWeights {
     std::vector<const LinearWeight*> linears() const;
 
     /// Opens DIR/model.safetensors or the shards of DIR/model.safetensors.index.json and finds every tensor that
-    /// `config` needs under one of the three name prefixes. Allocates little: nothing is read but headers and norms.
+    /// `config` needs under one of the three name prefixes. Allocates little; reads headers, norms and what is hashed.
     static Result<ModelWeights> open(const std::filesystem::path& modelDir, const ModelConfig& config);
 };
 

@@ -1,8 +1,10 @@
+#include "engine/model/checkpoint_hash.h"
 #include "engine/model/checkpoint_layout.h"
 #include "engine/model/weights.h"
 #include "tests/engine/checkpoint_writer.h"
 #include "tests/engine/golden_files.h"
 
+#include <QSet>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -50,6 +52,8 @@ private slots:
     void copiesWhatTheFilePlacesOffItsAlignment();
     void readsMixedSymmetryModuleByModule();
     void hashChangesWithConfigAndTensors();
+    void hashChangesWithEveryByteOfTheWeights();
+    void aLargeCheckpointsHashChangesWithBothEndsOfEveryTensor();
     void misfitsGiveOneLineWithTensorFoundAndExpected_data();
     void misfitsGiveOneLineWithTensorFoundAndExpected();
 };
@@ -280,6 +284,64 @@ void TestWeights::hashChangesWithConfigAndTensors()
     ModelWriter(*config, ModelForm{}).write(path);
     writeFile(path + "/config.json", smallConfigJson() + " ");
     QVERIFY(ModelWeights::open(path, *config)->hash != hash);
+}
+
+void TestWeights::hashChangesWithEveryByteOfTheWeights()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    SafetensorsWriter writer;
+    writer.add("a", "U8", {100}, std::vector<std::uint8_t>(100, 1));
+    writer.add("b", "U8", {7, 3}, std::vector<std::uint8_t>(21, 1));
+    const std::string good = writer.bytes();
+    auto hashWith = [&](std::size_t changed) {
+        std::string bytes = good;
+        if (changed < bytes.size())
+            bytes[changed] ^= 1;
+        writeFile(path + "/model.safetensors", bytes);
+        const auto checkpoint = Checkpoint::open(path);
+        return checkpoint ? checkpointHash(*checkpoint, "{}") : 0;
+    };
+    QSet<std::uint64_t> hashes{0, hashWith(good.size())};
+    QCOMPARE(hashes.size(), 2);
+    for (std::size_t back = 1; back <= 121; ++back)
+        hashes.insert(hashWith(good.size() - back));
+    QCOMPARE(hashes.size(), 2 + 121);
+}
+
+void TestWeights::aLargeCheckpointsHashChangesWithBothEndsOfEveryTensor()
+{
+    constexpr std::size_t large = (std::size_t{20} << 20) + 77; // blocks at its ends and two between
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    SafetensorsWriter writer;
+    writer.add("a", "U8", {large}, std::vector<std::uint8_t>(large, 1));
+    writer.add("b", "U8", {70'000}, std::vector<std::uint8_t>(70'000, 1));
+    writer.add("norm", "U8", {500}, std::vector<std::uint8_t>(500, 1));
+    const std::string good = writer.bytes();
+    const std::size_t start = good.size() - large - 70'000 - 500;
+    QFile file(QString::fromStdString(path + "/model.safetensors"));
+    writeFile(file.fileName().toStdString(), good);
+    QVERIFY(file.open(QIODevice::ReadWrite));
+    auto hashWith = [&](std::size_t at) { // the map shows what is written to the file
+        file.seek(qint64(at));
+        file.write(QByteArray(1, char(good[at] ^ 1)));
+        file.flush();
+        const auto checkpoint = Checkpoint::open(path);
+        const std::uint64_t hash = checkpoint ? checkpointHash(*checkpoint, "{}", 0) : 0;
+        file.seek(qint64(at));
+        file.write(QByteArray(1, good[at]));
+        file.flush();
+        return hash;
+    };
+    const auto checkpoint = Checkpoint::open(path);
+    QVERIFY(checkpoint);
+    const std::uint64_t hash = checkpointHash(*checkpoint, "{}", 0);
+    const std::size_t third = (large - 4096) / 3;
+    for (const std::size_t at : {start, start + 4095, start + third, start + 2 * third + 4095, start + large - 1,
+                                 start + large, start + large + 69'999, good.size() - 500, good.size() - 1})
+        QVERIFY2(hashWith(at) != hash, qPrintable(QStringLiteral("byte %1").arg(at - start)));
+    QCOMPARE(hashWith(start + 5000), hash); // what is not sampled: the price of not reading 16 GB
 }
 
 void TestWeights::misfitsGiveOneLineWithTensorFoundAndExpected_data()
