@@ -1,6 +1,7 @@
 #include "engine/backend/compute_pool.h"
 
 #include <chrono>
+#include <utility>
 
 namespace octavo::engine
 {
@@ -10,6 +11,9 @@ namespace
 
 constexpr int spinsBeforeYield = 20000;
 constexpr std::chrono::microseconds spinBetweenRuns{300};
+
+/// Thrown out of a barrier that another thread will not reach.
+struct GivenUp {};
 
 inline void pauseBriefly()
 {
@@ -51,8 +55,34 @@ void ComputePool::start(Function function, void* context)
         if (m_sleepers.load() > 0)
             m_epoch.notify_all();
     }
-    function(context, 0);
-    barrier(0);
+    if (work(0))
+        return;
+    while (m_gone.load(std::memory_order_acquire) != m_threads) // then nobody looks at the barriers any more
+        std::this_thread::yield();
+    for (int thread = 0; thread < m_threads; ++thread)
+        m_arrived[std::size_t(thread)].value.store(0, std::memory_order_relaxed);
+    m_gone.store(0, std::memory_order_relaxed);
+    m_failed.store(false, std::memory_order_relaxed);
+    m_claimed.store(false, std::memory_order_relaxed);
+    std::rethrow_exception(std::exchange(m_failure, nullptr));
+}
+
+/// False when a thread threw. Nobody passes a barrier that this thread has not reached, the last one included, so all
+/// come out of such a run with false.
+bool ComputePool::work(int thread)
+{
+    try {
+        m_function(m_context, thread);
+        barrier(thread);
+        return true;
+    } catch (const GivenUp&) {
+    } catch (...) {
+        if (!m_claimed.exchange(true))
+            m_failure = std::current_exception();
+        m_failed.store(true, std::memory_order_release);
+    }
+    m_gone.fetch_add(1, std::memory_order_acq_rel);
+    return false;
 }
 
 void ComputePool::barrier(int thread)
@@ -64,8 +94,14 @@ void ComputePool::barrier(int thread)
     for (int other = 0; other < m_threads; ++other) {
         int spins = 0;
         // Counters may wrap: only their difference counts.
-        while (std::int32_t(m_arrived[std::size_t(other)].value.load(std::memory_order_acquire) - mine) < 0) {
+        const auto isMissing = [&] {
+            return std::int32_t(m_arrived[std::size_t(other)].value.load(std::memory_order_acquire) - mine) < 0;
+        };
+        while (isMissing()) {
             pauseBriefly();
+            // Looked at again: a failure of the next run is not one of this.
+            if (m_failed.load(std::memory_order_acquire) && isMissing())
+                throw GivenUp{};
             if (++spins > spinsBeforeYield)
                 std::this_thread::yield();
         }
@@ -89,8 +125,7 @@ void ComputePool::loop(int thread)
         ++seen;
         if (m_stopping)
             return;
-        m_function(m_context, thread);
-        barrier(thread);
+        work(thread);
     }
 }
 

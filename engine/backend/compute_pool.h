@@ -5,9 +5,11 @@
 /// The caller is thread 0. Workers spin for a moment after each run, since the next step follows soon, and then sleep:
 /// an idle pool takes no time. A barrier costs one cache line's way to each other thread and back.
 /// Thread   run() belongs to one thread at a time.
+/// Errors   exceptions cross from any thread to the caller of run(); none ends the program.
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <functional>
 #include <memory>
 #include <thread>
@@ -27,7 +29,8 @@ public:
 
     int threads() const { return m_threads; }
 
-    /// Calls work(thread) on every thread and returns when all are done.
+    /// Calls work(thread) on every thread and returns when all are done. What a thread throws ends the others at their
+    /// next barrier and is thrown here, the first of several; the pool can be used again.
     template <typename Work>
     void run(Work&& work)
     {
@@ -45,6 +48,7 @@ private:
     };
 
     void start(Function function, void* context);
+    bool work(int thread);
     void loop(int thread);
 
     const int m_threads;
@@ -52,6 +56,9 @@ private:
     alignas(64) std::atomic<std::uint32_t> m_epoch{0};
     std::atomic<int> m_sleepers{0};
     std::atomic<bool> m_stopping{false};
+    std::atomic<bool> m_failed{false}, m_claimed{false}; ///< a thread threw; whose exception is kept
+    std::atomic<int> m_gone{0};                          ///< threads that have left a failed run
+    std::exception_ptr m_failure;
     Function m_function = nullptr;
     void* m_context = nullptr;
     std::vector<std::jthread> m_workers; // last: joined before the rest goes

@@ -231,6 +231,7 @@ void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
 
 void CpuSparse::runPicks(int layer, const std::function<const float*(int, int)>& query)
 {
+    const TaskTeam::Homecoming homecoming{m_team};
     const std::size_t dim = std::size_t(m_config.headDim);
     m_queries.resize(std::size_t(m_config.numHeads) * dim);
     m_parallel = m_team.lead();
@@ -250,7 +251,6 @@ void CpuSparse::runPicks(int layer, const std::function<const float*(int, int)>&
         row.tailLog.resize(row.totalLog.size());
         std::copy(part.tailLog.begin(), part.tailLog.end(), row.tailLog.begin() + layer * m_config.numHeads);
     }
-    m_team.finish();
 }
 
 void CpuSparse::endStep()

@@ -1,6 +1,7 @@
 #include "engine/backend/task_team.h"
 
 #include <thread>
+#include <utility>
 
 namespace octavo::engine
 {
@@ -31,8 +32,14 @@ TaskTeam::TaskTeam(int threads)
 
 void TaskTeam::work()
 {
-    for (std::int64_t task = m_next.fetch_add(1); task < m_count; task = m_next.fetch_add(1))
-        (*m_body)(task);
+    try {
+        for (std::int64_t task = m_next.fetch_add(1); task < m_count; task = m_next.fetch_add(1))
+            (*m_body)(task);
+    } catch (...) {
+        if (!m_claimed.exchange(true))
+            m_failure = std::current_exception();
+        m_next.store(m_count, std::memory_order_relaxed); // nobody begins another
+    }
 }
 
 ParallelFor TaskTeam::lead()
@@ -50,6 +57,8 @@ ParallelFor TaskTeam::lead()
         m_round.fetch_add(1, std::memory_order_release);
         work();
         spinUntil([this] { return m_done.load(std::memory_order_acquire) == m_helpers; });
+        if (m_claimed.exchange(false))
+            std::rethrow_exception(std::exchange(m_failure, nullptr));
     };
 }
 

@@ -10,6 +10,7 @@
 
 #include <atomic>
 #include <cstdint>
+#include <exception>
 #include <memory>
 
 namespace octavo::engine
@@ -20,12 +21,19 @@ class TaskTeam
 public:
     explicit TaskTeam(int threads);
 
-    /// Runs tasks on the whole team; for the leader alone.
+    /// Runs tasks on the whole team; for the leader alone. What a task throws is thrown there when all threads have
+    /// let go of it, the first of several.
     ParallelFor lead();
-    /// Sends the helpers home.
+    /// Sends the helpers home. For a leader that throws, too: see Homecoming.
     void finish();
     /// Works on what the leader hands out; returns after finish().
     void help(int thread);
+
+    /// Calls finish() at the end of the leader's block, however it ends.
+    struct Homecoming {
+        TaskTeam& team;
+        ~Homecoming() { team.finish(); }
+    };
 
 private:
     struct alignas(64) Seen {
@@ -40,6 +48,8 @@ private:
     alignas(64) std::atomic<int> m_done{0};
     std::int64_t m_count = 0; // negative: go home
     const std::function<void(std::int64_t)>* m_body = nullptr;
+    std::atomic<bool> m_claimed{false}; // a task threw, and whose exception it is
+    std::exception_ptr m_failure;
 };
 
 } // namespace octavo::engine

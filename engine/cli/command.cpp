@@ -3,6 +3,8 @@
 #include "engine/cli/commands.h"
 
 #include <algorithm>
+#include <exception>
+#include <new>
 #include <ostream>
 
 namespace octavo::cli {
@@ -31,10 +33,17 @@ void printHelp(const std::string& program, const Command& command, std::ostream&
 
     std::vector<OptionSpec> options = command.options;
     options.push_back(helpOption);
-    std::size_t width = 0;
-    auto left = [](const OptionSpec& option) {
+    printOptions(options, out);
+}
+
+} // namespace
+
+void printOptions(std::span<const OptionSpec> options, std::ostream& out)
+{
+    const auto left = [](const OptionSpec& option) {
         return option.valueName.empty() ? option.name : option.name + ' ' + option.valueName;
     };
+    std::size_t width = 0;
     for (const OptionSpec& option : options)
         width = std::max(width, left(option).size());
     for (const OptionSpec& option : options) {
@@ -42,8 +51,6 @@ void printHelp(const std::string& program, const Command& command, std::ostream&
         out << "  " << name << std::string(width - name.size() + 2, ' ') << option.help << '\n';
     }
 }
-
-} // namespace
 
 int runCommand(const std::string& program, std::span<const Command> all, std::span<const std::string> words,
                Streams& streams)
@@ -79,7 +86,16 @@ int runCommand(const std::string& program, std::span<const Command> all, std::sp
         streams.err << prefix << "takes no argument '" << arguments->positional().front() << "'\n";
         return exitUsage;
     }
-    if (const auto done = command->run(*arguments, streams); !done) {
+    const auto guardedRun = [&]() -> Result<void> {
+        try {
+            return command->run(*arguments, streams);
+        } catch (const std::bad_alloc&) {
+            return Error{ErrorCode::OutOfMemory, "memory ran out; close other programs or ask for less"};
+        } catch (const std::exception& thrown) {
+            return Error{ErrorCode::Unsupported, std::string("ended by an error inside: ") + thrown.what()};
+        }
+    };
+    if (const auto done = guardedRun(); !done) {
         streams.out.flush();
         streams.err << prefix << done.error().message << '\n';
         return done.error().code == ErrorCode::InvalidArgument ? exitUsage : exitFailed;

@@ -33,6 +33,9 @@ struct Command {
 /// Those of octavo-engine, in the order that help shows.
 std::vector<Command> commands();
 
+/// The options and what each does, one a line.
+void printOptions(std::span<const OptionSpec> options, std::ostream& out);
+
 /// A whole program without main(): picks the command, parses, runs, prints what failed. Gives the exit status:
 /// 0 done, 1 failed, 2 wrong usage. `words` is the command line without the program's name.
 int runCommand(const std::string& program, std::span<const Command> commands, std::span<const std::string> words,

@@ -2,6 +2,9 @@
 
 #include <algorithm>
 #include <chrono>
+#include <exception>
+#include <new>
+#include <string>
 
 namespace octavo::engine {
 namespace {
@@ -83,30 +86,60 @@ void DeviceWorker::run()
     Scheduler scheduler(*m_backend, m_options);
     bool hasWork = false;
     std::int64_t publishedUs = 0;
-    while (!m_mailbox.isClosed()) {
-        std::vector<Command> commands = m_mailbox.take(!hasWork, idlePatience);
-        for (Command& command : commands)
-            obey(scheduler, std::move(command));
-        hasWork = scheduler.runRound();
-        m_failed.store(scheduler.failure().has_value());
-        if (!hasWork || !commands.empty() || m_options.nowUs() - publishedUs >= publishEveryUs) {
-            publish(scheduler);
-            publishedUs = m_options.nowUs();
+    const auto safely = [&](auto&& work) {
+        try {
+            work();
+        } catch (const std::exception& thrown) {
+            const bool isMemory = dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
+            failAll(scheduler, isMemory ? "memory ran out; close contexts or other programs and ask again" : thrown.what());
+            hasWork = true;
         }
+    };
+    while (!m_mailbox.isClosed()) {
+        safely([&] {
+            std::vector<Command> commands = m_mailbox.take(!hasWork, idlePatience);
+            for (Command& command : commands)
+                obey(scheduler, std::move(command));
+            hasWork = scheduler.runRound();
+            m_failed.store(scheduler.failure().has_value());
+            if (!hasWork || !commands.empty() || m_options.nowUs() - publishedUs >= publishEveryUs) {
+                publish(scheduler);
+                publishedUs = m_options.nowUs();
+            }
+        });
     }
-    for (Command& command : m_mailbox.take(false, {})) // accepted, so they end in an event too
-        obey(scheduler, std::move(command));
-    scheduler.cancelAll();
+    safely([&] {
+        for (Command& command : m_mailbox.take(false, {})) // accepted, so they end in an event too
+            obey(scheduler, std::move(command));
+    });
+    safely([&] { scheduler.cancelAll(); });
 }
 
+void DeviceWorker::failAll(Scheduler& scheduler, const std::string& why)
+{
+    try {
+        scheduler.failAll({ErrorCode::OutOfMemory, m_info.device + ": " + why});
+    } catch (const std::exception&) { // not even room to say so; what is left ends at the next round
+    }
+}
+
+/// A request that cannot even be queued ends too.
 void DeviceWorker::obey(Scheduler& scheduler, Command&& command)
 {
-    if (auto* submit = std::get_if<Submit>(&command))
-        scheduler.submit(std::move(submit->request), std::move(submit->prompt), std::move(submit->sink), submit->atUs);
-    else if (const auto* cancel = std::get_if<Cancel>(&command))
+    if (auto* submit = std::get_if<Submit>(&command)) {
+        const RequestId id = submit->request.id;
+        const EventSink sink = submit->sink;
+        try {
+            scheduler.submit(std::move(submit->request), std::move(submit->prompt), std::move(submit->sink),
+                             submit->atUs);
+        } catch (const std::exception&) {
+            sink(id, Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
+        }
+    } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
         scheduler.cancel(cancel->id);
-    else
+    } else {
         scheduler.releaseAgent(std::get<Release>(command).agent);
+    }
 }
 
 void DeviceWorker::publish(Scheduler& scheduler)

@@ -65,6 +65,7 @@ private:
     using Command = std::variant<Submit, Cancel, Release>;
 
     void run();
+    void failAll(Scheduler& scheduler, const std::string& why);
     void obey(Scheduler& scheduler, Command&& command);
     void publish(Scheduler& scheduler);
 

@@ -1,5 +1,6 @@
 #include "engine/scheduler/scheduler.h"
 
+#include "engine/backend/guarded.h"
 #include "engine/tokenizer/tokenizer.h"
 
 #include <spdlog/spdlog.h>
@@ -125,6 +126,23 @@ void Scheduler::cancelAll()
             finish(*task, FinishReason::Cancelled);
     }
     removeEnded();
+}
+
+void Scheduler::failAll(const Error& error)
+{
+    for (const auto& task : m_tasks) {
+        if (task->ended)
+            continue;
+        try {
+            fail(*task, error);
+        } catch (const std::exception&) { // its last text has no room either, its end has
+            if (!task->ended) {
+                end(*task);
+                send(*task, Failed{error});
+            }
+        }
+    }
+    std::erase_if(m_tasks, [](const auto& task) { return task->ended; });
 }
 
 bool Scheduler::runRound()
@@ -272,7 +290,9 @@ Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit,
                               + mebibytes(used) + ", limit " + mebibytes(limit) + ", needed " + mebibytes(needed)
                               + "; close other agents' contexts or ask about fewer files";
         } else {
-            auto slot = hit.length > 0 ? m_backend.forkSequence(hit.slot, tokens) : m_backend.createSequence(tokens);
+            auto slot = guarded("room was made for a context", [&] {
+                return hit.length > 0 ? m_backend.forkSequence(hit.slot, tokens) : m_backend.createSequence(tokens);
+            });
             if (slot || !isOutOfMemory(slot.error()))
                 return slot;
             refusal = slot.error();
@@ -314,7 +334,8 @@ PrefixCache::Hit Scheduler::reopen(const Task& task, const PrefixCache::Hit& hel
         spdlog::warn("{}", opened.error().message);
         return {};
     }
-    const auto slot = m_backend.restoreSequence(length, opened->image);
+    const auto slot = guarded("a saved context was opened",
+                              [&] { return m_backend.restoreSequence(length, opened->image); });
     if (!slot) {
         if (slot.error().code == ErrorCode::DeviceFailure)
             deviceFailed(slot.error());
@@ -330,7 +351,7 @@ void Scheduler::saveContext(const Task& task, SlotId frozen)
 {
     if (!m_store)
         return;
-    auto image = m_backend.imageOf(frozen);
+    auto image = guarded("a context was saved", [&] { return m_backend.imageOf(frozen); });
     if (image)
         m_store->save(task.prompt, task.done, *std::move(image));
     else
@@ -386,8 +407,8 @@ void Scheduler::readSlice(Task& task)
     const std::span<float> logits(m_logits.data(), isLast ? vocab : 0);
 
     const std::int64_t start = m_options.nowUs();
-    const auto read = m_backend.prefill(
-        task.slot, std::span(*task.prompt).subspan(std::size_t(task.done), std::size_t(tokens)), logits);
+    const auto slice = std::span(*task.prompt).subspan(std::size_t(task.done), std::size_t(tokens));
+    const auto read = guarded("the prompt was read", [&] { return m_backend.prefill(task.slot, slice, logits); });
     const std::int64_t now = m_options.nowUs();
     if (!read) {
         if (read.error().code == ErrorCode::DeviceFailure)
@@ -432,9 +453,12 @@ void Scheduler::leaveCheckpoint(Task& task, PrefixCache::Kind kind)
         if (!m_cache.evictOne())
             return;
     }
-    auto frozen = m_backend.forkSequence(task.slot, task.done);
+    const auto fork = [&] {
+        return guarded("a checkpoint was kept", [&] { return m_backend.forkSequence(task.slot, task.done); });
+    };
+    auto frozen = fork();
     while (!frozen && isOutOfMemory(frozen.error()) && m_cache.evictOne())
-        frozen = m_backend.forkSequence(task.slot, task.done);
+        frozen = fork();
     if (frozen) {
         m_cache.insert(*frozen, task.prompt, task.done, kind, task.request.agent);
         if (kind == PrefixCache::Kind::Context)

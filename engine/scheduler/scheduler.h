@@ -9,6 +9,8 @@
 ///          limit and needed when there is nothing left to wait for; frozen sequences are given up first.
 /// Sharing  a request whose beginning another one is reading waits for that instead of reading it again.
 /// Results  do not depend on what was reused: see prefix_cache.h.
+/// Errors   what a backend throws becomes an error of the request it was called for; what the scheduler's own memory
+///          needs throw is the caller's to catch and to give to failAll().
 /// Thread   one owner; sinks are called on its thread.
 
 #include "engine/backend/backend.h"
@@ -56,6 +58,8 @@ public:
     void cancel(RequestId id);
     void releaseAgent(AgentId agent);
     void cancelAll();
+    /// Ends all that is left in Failed; the device works on. For what runRound() or cancel() threw: memory ran out.
+    void failAll(const Error& error);
 
     /// One slice or one step; false when there is nothing to do. After a failure of the device everything has ended
     /// in Failed, failure() says why, and what is submitted later fails the same way.

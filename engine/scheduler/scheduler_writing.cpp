@@ -2,6 +2,7 @@
 
 #include "engine/scheduler/scheduler.h"
 
+#include "engine/backend/guarded.h"
 #include "engine/tokenizer/tokenizer.h"
 
 #include <algorithm>
@@ -92,7 +93,7 @@ void Scheduler::writeStep(std::vector<Task*> writers)
     const std::span<float> logits(m_logits.data(), std::size_t(rows) * vocab);
 
     const std::int64_t start = m_options.nowUs();
-    const auto stepped = m_backend.step(entries, logits);
+    const auto stepped = guarded("answers were written", [&] { return m_backend.step(entries, logits); });
     const std::int64_t now = m_options.nowUs();
     if (!stepped) {
         if (stepped.error().code == ErrorCode::DeviceFailure) {
@@ -153,7 +154,8 @@ void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
     if (task.ended)
         return;
     if (rows > 1) {
-        if (const auto committed = m_backend.commit(task.slot, kept); !committed) {
+        const auto committed = guarded("drafts were checked", [&] { return m_backend.commit(task.slot, kept); });
+        if (!committed) {
             if (committed.error().code == ErrorCode::DeviceFailure)
                 deviceFailed(committed.error());
             else

@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <chrono>
 #include <cstring>
+#include <new>
 #include <thread>
 
 namespace octavo::test {
@@ -168,6 +169,7 @@ Result<void> FakeBackend::commit(SlotId slot, int keptRows)
 
 Result<SequenceImage> FakeBackend::imageOf(SlotId slot)
 {
+    OCTAVO_CHECK(maybeFail("imageOf"));
     const Sequence* sequence = find(slot);
     if (!sequence)
         return Error{ErrorCode::InvalidArgument, "no such sequence"};
@@ -206,9 +208,11 @@ FakeBackend::Sequence* FakeBackend::find(SlotId slot)
 Result<void> FakeBackend::maybeFail(const char* call)
 {
     int left = m_device->failAt.load();
-    if (left > 0 && (m_device->failAt = left - 1) == 0)
-        return Error{m_device->fault, std::string("injected fault in ") + call};
-    return {};
+    if (left <= 0 || (m_device->failAt = left - 1) > 0)
+        return {};
+    if (m_device->throws)
+        throw std::bad_alloc();
+    return Error{m_device->fault, std::string("injected fault in ") + call};
 }
 
 void FakeBackend::append(Sequence& sequence, TokenId id, bool wasRead, bool isAligned)

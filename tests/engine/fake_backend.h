@@ -42,6 +42,7 @@ struct FakeDevice {
     // Faults: call number `failAt` (1: the next) of any that can fail gives `fault`.
     std::atomic<int> failAt = 0;
     ErrorCode fault = ErrorCode::DeviceFailure;
+    bool throws = false; ///< the call throws std::bad_alloc in place of returning `fault`
 
     // What happened.
     std::atomic<std::int64_t> nowUs = 0;

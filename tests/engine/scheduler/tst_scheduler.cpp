@@ -485,6 +485,34 @@ private slots:
         }
     }
 
+    void aCallThatThrowsForWantOfMemoryEndsNoMoreThanItsRequests()
+    {
+        bool reached = true;
+        for (int call = 1; reached && call < 200; ++call) {
+            Bench bench;
+            bench.device->throws = true;
+            bench.device->failAt = call;
+            std::vector<RequestId> ids;
+            for (int agent = 0; agent < 3; ++agent)
+                ids.push_back(bench.ask(agent, someTokens(900, 1) + someTokens(70, agent), 12, 900));
+            bench.runAll();
+            reached = bench.device->failAt == 0;
+            for (std::size_t agent = 0; agent < ids.size(); ++agent) {
+                const auto record = bench.recorder.record(ids[agent]);
+                QCOMPARE(record.ends, 1);
+                QCOMPARE(record.afterEnd, 0);
+                if (record.failure)
+                    QVERIFY(record.failure->message.find("memory ran out while") != std::string::npos);
+                else
+                    QCOMPARE(record.tokens, fakeAnswer(someTokens(900, 1) + someTokens(70, int(agent)), 12));
+            }
+            QVERIFY(!bench.scheduler->failure());
+            const auto next = bench.run(bench.ask(0, someTokens(900, 1) + someTokens(40, 9), 12, 900));
+            QCOMPARE(next.tokens, fakeAnswer(someTokens(900, 1) + someTokens(40, 9), 12));
+        }
+        QVERIFY(!reached);
+    }
+
     // --- Metrics -----------------------------------------------------------------------------------------------------
 
     void figuresFollowTheWork()
