@@ -80,6 +80,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
                                                     const BackendOptions& options)
 {
     OCTAVO_TRY(const cpu::Path path, choosePath(options.cpuPath));
+    OCTAVO_CHECK(options.sparseSettings.check());
     const int available = int(std::max(1u, std::thread::hardware_concurrency()));
     const int threads = options.threads > 0 ? std::min(options.threads, std::max(8, 2 * available)) : available;
     try {
@@ -130,7 +131,7 @@ BackendStats CpuBackend::stats() const
     BackendStats stats;
     stats.memoryUsedBytes = m_model.bytes + m_forward.workBytes() + m_reservedBytes;
     stats.memoryTotalBytes = std::int64_t(::sysconf(_SC_PHYS_PAGES)) * std::int64_t(::sysconf(_SC_PAGESIZE));
-    stats.hostTierBytes = m_kvBytes;
+    stats.hostTierBytes = m_kvBytes + m_tierHeldBytes;
     stats.hostTierLimitBytes = m_budget;
     stats.prefillTokens = m_prefillTokens;
     stats.decodeTokens = m_decodeTokens;
@@ -140,8 +141,7 @@ BackendStats CpuBackend::stats() const
 
 std::int64_t CpuBackend::sequenceBytes(std::int64_t tokens) const
 {
-    const std::int64_t pages = (tokens + cpu::pageTokens - 1) / cpu::pageTokens;
-    return pages * m_pages.shape().pageBytes() + m_recurrent.totalFloats() * std::int64_t(sizeof(float)) +
+    return m_sparse.mostPages(0, tokens) * m_pages.shape().pageBytes() + m_recurrent.totalFloats() * std::int64_t(sizeof(float)) +
            m_sparse.sequenceBytes(tokens);
 }
 
@@ -164,10 +164,15 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
         return Error{ErrorCode::InvalidArgument, "A sequence of " + std::to_string(maxTokens) +
                                                      " tokens was asked for, expected " + std::to_string(least) +
                                                      " to " + std::to_string(m_model.config.maxPositions)};
-    // Whole pages that the source holds are shared, not taken again.
-    std::int64_t bytes = sequenceBytes(maxTokens) - held / cpu::pageTokens * m_pages.shape().pageBytes();
-    if (source)
-        bytes -= maxTokens == held ? m_sparse.sequenceBytes(maxTokens) : m_sparse.sharedBytes(*source);
+    // Whole pages that the source holds are shared, not taken again; a page that has begun will be copied.
+    std::int64_t bytes = sequenceBytes(maxTokens);
+    if (source) {
+        const int whole = source->kv.heldPages() - (held % cpu::pageTokens > 0 ? 1 : 0);
+        bytes = pagesToTake(held, maxTokens, whole) * m_pages.shape().pageBytes() +
+                m_recurrent.totalFloats() * std::int64_t(sizeof(float));
+        if (maxTokens > held)
+            bytes += m_sparse.sequenceBytes(maxTokens) - m_sparse.sharedBytes(*source);
+    }
     std::int64_t budget = m_budget;
     if (budget <= 0) {
         const auto memory = availableMemory();
@@ -200,15 +205,18 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
     }
 }
 
+std::int64_t CpuBackend::pagesToTake(std::int64_t length, std::int64_t maxTokens, std::int64_t held) const
+{
+    return maxTokens <= length ? 0 : std::max<std::int64_t>(0, m_sparse.mostPages(length, maxTokens) - held);
+}
+
 /// Pages in use count once, whoever shares them and whoever took them first; on top comes what sequences may still take.
 void CpuBackend::countMemory()
 {
     const std::int64_t inUse = m_pages.pagesInUse();
     std::int64_t reserved = inUse;
-    for (const auto& [slot, sequence] : m_sequences) {
-        const std::int64_t pages = (sequence->maxTokens + cpu::pageTokens - 1) / cpu::pageTokens;
-        reserved += std::max<std::int64_t>(0, pages - sequence->kv.pages());
-    }
+    for (const auto& [slot, sequence] : m_sequences)
+        reserved += pagesToTake(sequence->length, sequence->maxTokens, sequence->kv.heldPages());
     const std::int64_t states = std::int64_t(m_sequences.size()) * m_recurrent.totalFloats();
     m_kvBytes = inUse * m_pages.shape().pageBytes();
     m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float)) + m_tierBytes;
@@ -228,8 +236,12 @@ void CpuBackend::destroySequence(SlotId slot)
 void CpuBackend::countTier()
 {
     m_tierBytes = 0;
-    for (const auto& [slot, sequence] : m_sequences)
+    std::int64_t held = 0;
+    for (const auto& [slot, sequence] : m_sequences) {
         m_tierBytes += m_sparse.reservedBytes(*sequence);
+        held += sequence->sparse ? sequence->sparse->tier().ownedBytes() : 0;
+    }
+    m_tierHeldBytes = held;
 }
 
 std::int64_t CpuBackend::length(SlotId slot) const
@@ -276,6 +288,15 @@ Result<void> CpuBackend::makeRoom(CpuSequence& sequence, std::int64_t tokens)
     return {};
 }
 
+Result<void> CpuBackend::prepareRows(CpuSequence& sequence, std::int64_t count)
+{
+    const bool had = bool(sequence.sparse);
+    OCTAVO_CHECK(m_sparse.prepareRows(sequence, count, m_forward.parallel()));
+    if (!had && sequence.sparse)
+        countTier();
+    return {};
+}
+
 Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits)
 {
     const std::size_t vocab = std::size_t(m_model.config.vocabSize), rows = tokens.size();
@@ -287,12 +308,13 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
                                                      std::to_string(rows * vocab) + " floats, found " +
                                                      std::to_string(logits.size())};
     OCTAVO_TRY(CpuSequence * sequence, ready(slot, tokens));
-    OCTAVO_CHECK(makeRoom(*sequence, std::int64_t(rows)));
     const bool every = logits.size() == rows * vocab;
     for (std::size_t done = 0; done < rows;) {
         // Passes end at multiples of 64 positions too.
         const std::size_t take = std::min(
             rows - done, std::size_t(passRows - sequence->length % cpu::gdnChunkRows));
+        OCTAVO_CHECK(prepareRows(*sequence, std::int64_t(take)));
+        OCTAVO_CHECK(makeRoom(*sequence, std::int64_t(take)));
         const CpuRows entry{sequence, tokens.subspan(done, take)};
         const bool last = done + take == rows;
         if (every)
@@ -302,8 +324,6 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
         sequence->length += std::int64_t(take);
         done += take;
     }
-    if (sequence->length < sequence->maxTokens)
-        OCTAVO_CHECK(m_sparse.fillAhead(*sequence, m_forward.parallel()));
     m_prefillTokens += std::int64_t(rows);
     return {};
 }
@@ -332,6 +352,7 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
         return {};
     for (const CpuRows& entry : m_rows) {
         const std::size_t count = entry.tokens.size();
+        OCTAVO_CHECK(prepareRows(*entry.sequence, std::int64_t(count)));
         OCTAVO_CHECK(makeRoom(*entry.sequence, std::int64_t(count)));
         const std::size_t bytes =
             count * std::size_t(m_recurrent.layers * m_recurrent.pendingFloats()) * sizeof(float);
@@ -343,11 +364,8 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
         }
     }
     m_sparseRows.clear();
-    for (const CpuRows& entry : m_rows) {
-        const auto count = std::int64_t(entry.tokens.size());
-        OCTAVO_CHECK(m_sparse.fill(*entry.sequence, entry.sequence->length + count, m_forward.parallel()));
-        m_sparseRows.emplace_back(entry.sequence, int(count));
-    }
+    for (const CpuRows& entry : m_rows)
+        m_sparseRows.emplace_back(entry.sequence, int(entry.tokens.size()));
     m_sparse.beginStep(m_sparseRows);
     m_forward.run(CpuPass::Step, m_rows, int(rows), logits.data());
     m_sparse.endStep();
@@ -381,25 +399,50 @@ Result<void> CpuBackend::commit(SlotId slot, int keptRows)
 /// The kernel path is part of it: rows read on another path differ in their last bits.
 std::string CpuBackend::imageFormat() const
 {
-    return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", float state, " +
-           std::string(cpu::pathName(m_kernels.path)) + ", 1";
+    const std::string layout = m_sparse.layoutName();
+    if (layout.empty()) // the basis will be fitted from the first context: sketches of the next process may not fit it
+        return {};
+    return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", " + layout + ", float state, " +
+           std::string(cpu::pathName(m_kernels.path)) + ", 2";
 }
 
+/// State, then the int8 pages that the next row reads, then the tier's pages, layer by layer.
 Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
 {
     OCTAVO_TRY(const CpuSequence* sequence, ready(slot, {}));
     struct Storage {
         std::vector<float> recurrent;
         KvRows kv;
+        std::optional<HostTier> tier;
+        std::vector<std::vector<std::byte>> lastPages; // of each layer: sharers may append to them, so they are copied
     };
     const std::int64_t floats = m_recurrent.totalFloats();
-    auto storage = std::make_shared<Storage>(
-        Storage{{sequence->recurrent.as<float>(), sequence->recurrent.as<float>() + floats}, KvRows(m_pages)});
+    auto storage = std::make_shared<Storage>(Storage{
+        {sequence->recurrent.as<float>(), sequence->recurrent.as<float>() + floats}, KvRows(m_pages), std::nullopt, {}});
     storage->kv.shareFrom(sequence->kv, sequence->length); // whoever writes to them next copies first
     SequenceImage image;
     image.parts.push_back(std::as_bytes(std::span(storage->recurrent)));
-    for (int page = 0; page < storage->kv.pages(); ++page)
-        image.parts.push_back(storage->kv.pageBytes(page));
+    const int tierPages = m_sparse.tierPages(sequence->length);
+    for (int page = 0; page < storage->kv.pages(); ++page) {
+        if (page == 0 || page >= tierPages)
+            image.parts.push_back(storage->kv.pageBytes(page));
+    }
+    if (tierPages > 0) {
+        const std::int64_t tokens = std::int64_t(tierPages) * cpu::pageTokens;
+        OCTAVO_TRY(storage->tier, sequence->sparse->tier().fork(tokens, tokens));
+        const HostTier& tier = *storage->tier;
+        for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
+            for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page) {
+                if ((page + 1) * tier.shape().pageTokens() <= tokens) {
+                    image.parts.push_back(tier.pageBytes(layer, page));
+                    continue;
+                }
+                auto& copy = storage->lastPages.emplace_back(std::size_t(tier.shape().pageBytes()));
+                tier.copyPage(layer, page, tokens, copy.data());
+                image.parts.push_back(copy);
+            }
+        }
+    }
     image.storage = std::move(storage);
     return image;
 }
@@ -409,26 +452,52 @@ Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const 
     const std::int64_t pages = (length + cpu::pageTokens - 1) / cpu::pageTokens;
     const std::int64_t stateBytes = m_recurrent.totalFloats() * std::int64_t(sizeof(float));
     const std::int64_t pageBytes = m_pages.shape().pageBytes();
-    if (length < 1 || std::int64_t(image.size()) != stateBytes + pages * pageBytes)
+    const int tierPages = length < 1 ? 0 : m_sparse.tierPages(length);
+    std::int64_t expected = stateBytes + (pages - std::max(0, tierPages - 1)) * pageBytes;
+    if (tierPages > 0)
+        expected += m_sparse.attention()->shape().bytes(std::int64_t(tierPages) * cpu::pageTokens);
+    if (length < 1 || length > m_model.config.maxPositions || std::int64_t(image.size()) != expected)
         return Error{ErrorCode::FormatInvalid, "A saved sequence of " + std::to_string(length) + " tokens has " +
                                                    std::to_string(image.size()) + " bytes, expected " +
-                                                   std::to_string(stateBytes + pages * pageBytes)};
+                                                   std::to_string(expected)};
     OCTAVO_TRY(const SlotId slot, createSequence(length));
     CpuSequence& sequence = *m_sequences.at(slot);
-    if (const auto room = makeRoom(sequence, length); !room) {
+    sequence.length = length; // frozen from here on, so it takes no more than its image
+    const bool room = sequence.kv.prepareWithHole(length, 1, tierPages);
+    if (const auto tier = m_sparse.prepareRestore(sequence, length); !tier || !room) {
         destroySequence(slot);
-        return room.error();
+        return tier ? Error{ErrorCode::OutOfMemory, "No memory was left for a saved sequence of " +
+                                                        std::to_string(length) + " tokens"}
+                    : tier.error();
     }
-    std::memcpy(sequence.recurrent.as<std::byte>(), image.data(), std::size_t(stateBytes));
-    for (int page = 0; page < int(pages); ++page)
-        std::memcpy(sequence.kv.pageData(page), image.data() + stateBytes + page * pageBytes, std::size_t(pageBytes));
-    sequence.length = length;
+    const std::byte* from = image.data();
+    auto next = [&from](std::int64_t bytes) {
+        from += bytes;
+        return from - bytes;
+    };
+    std::memcpy(sequence.recurrent.as<std::byte>(), next(stateBytes), std::size_t(stateBytes));
+    for (int page = 0; page < int(pages); ++page) {
+        if (sequence.kv.holds(page))
+            std::memcpy(sequence.kv.pageData(page), next(pageBytes), std::size_t(pageBytes));
+    }
+    if (sequence.sparse) {
+        HostTier& tier = sequence.sparse->tier();
+        for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
+            for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page)
+                tier.restorePage(layer, page, next(tier.shape().pageBytes()));
+        }
+    }
+    countTier();
+    countMemory();
     return slot;
 }
 
 Result<KeyStatistics> CpuBackend::keyStatistics(SlotId slot, std::int64_t mostKeys)
 {
     OCTAVO_TRY(const CpuSequence* sequence, ready(slot, {}));
+    if (sequence->kv.heldPages() < sequence->kv.pages())
+        return Error{ErrorCode::InvalidArgument, name(slot) + " has its keys in int4 by now; read it with sparse "
+                                                              "attention off to sum them"};
     return m_sparse.statistics(*sequence, sequence->length, mostKeys, m_forward.parallel());
 }
 

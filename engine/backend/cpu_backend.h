@@ -50,6 +50,9 @@ private:
     /// The sequence, when it exists, has nothing uncommitted, and `tokens` are valid and fit.
     Result<CpuSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
     Result<void> makeRoom(CpuSequence& sequence, std::int64_t tokens);
+    Result<void> prepareRows(CpuSequence& sequence, std::int64_t count);
+    /// Whole int8 pages that a sequence may still take.
+    std::int64_t pagesToTake(std::int64_t length, std::int64_t maxTokens, std::int64_t held) const;
     void countMemory();
     /// Host tiers change only with the sequences: what they fill was reserved.
     void countTier();
@@ -67,7 +70,7 @@ private:
     std::vector<std::pair<CpuSequence*, int>> m_sparseRows;
     std::int32_t m_nextSlot = 0;
     std::int64_t m_tierBytes = 0;
-    std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
+    std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_tierHeldBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
 };
 
 } // namespace octavo::engine

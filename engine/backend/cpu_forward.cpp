@@ -67,6 +67,8 @@ struct CpuForward::Private {
     float* maxima = nullptr;
     float* sums = nullptr;
     float* context = nullptr;         // (maxRows * heads per KV head, headDim)
+    std::int8_t* tierRows = nullptr;  // one page of one head: keys, values
+    float* tierScales = nullptr;      // keys', values'
 };
 
 CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int threads, int maxRows, CpuSparse* sparse)
@@ -144,6 +146,8 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
             parts.take(own->maxima, groupRows);
             parts.take(own->sums, groupRows);
             parts.take(own->context, groupRows * c.headDim);
+            parts.take(own->tierRows, 2 * std::int64_t(cpu::pageTokens) * c.headDim);
+            parts.take(own->tierScales, 2 * cpu::pageTokens);
         };
         Parts measuredOwn(nullptr);
         layOutOwn(measuredOwn);
@@ -529,50 +533,70 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
     std::fill(own.context, own.context + std::int64_t(rows) * dim, 0.0f);
 
     const std::int64_t length = entry.sequence->length, end = length + std::int64_t(entry.tokens.size());
-    // Sparse rows see the first page and the recent ones here; what lies between has been picked from.
+    // A row finds the first page and the recent ones here, and what lies between in the tier; where the sketch picks
+    // from that, it has been seen to already.
     const bool sparse = picking();
-    int firstRecent = 0;
-    if (sparse) {
-        firstRecent = std::numeric_limits<int>::max();
-        for (int r = 0; r < rows; r += group)
-            firstRecent = std::min(firstRecent, m_sparse->row(firstRow + r / group).recentPage);
-    }
+    auto tierPages = [&](int r) { return m_sparse ? m_sparse->tierPages(length + r / group) : 0; };
+    auto picked = [&](int r) { return sparse && m_sparse->row(firstRow + r / group).sparse; };
+    const int firstRecent = tierPages(0), lastRecent = tierPages(rows - 1);
+    bool readsTier = false;
+    for (int r = 0; r < rows; r += group)
+        readsTier |= tierPages(r) > 1 && !picked(r);
+    int limits[cpu::maxTileRows];
+    auto attendTile = [&](const cpu::KvPageView& view, int begin, int height) {
+        m_kernels.attendPage(view, dim, own.queries + std::int64_t(begin) * dim, own.queryScales + begin, limits, height,
+                             own.attentionWork,
+                             {own.maxima + begin, own.sums + begin, own.context + std::int64_t(begin) * dim});
+    };
     // Pages outside, tiles inside: a page's keys and values stay in the second-level cache while the queries pass.
     for (int page = 0; page * std::int64_t(cpu::pageTokens) < end; page = std::max(page + 1, firstRecent)) {
         const cpu::KvPageView view = entry.sequence->kv.view(page, layer.kindIndex, kvHead);
         for (int i = 0; i < tiles.count(); ++i) {
             const int begin = tiles.begin(i), height = tiles.height(i);
-            int limits[cpu::maxTileRows];
-            for (int r = 0; r < height; ++r)
-                limits[r] = int(std::clamp<std::int64_t>(length + (begin + r) / group + 1 -
-                                                             page * std::int64_t(cpu::pageTokens),
-                                                         0, cpu::pageTokens));
-            if (sparse && page > 0) {
-                for (int r = 0; r < height; ++r) {
-                    if (page < m_sparse->row(firstRow + (begin + r) / group).recentPage)
-                        limits[r] = 0;
-                }
+            for (int r = 0; r < height; ++r) {
+                const std::int64_t seen = length + (begin + r) / group + 1 - page * std::int64_t(cpu::pageTokens);
+                const bool inTier = page > 0 && page < tierPages(begin + r);
+                limits[r] = inTier ? 0 : int(std::clamp<std::int64_t>(seen, 0, cpu::pageTokens));
             }
-            m_kernels.attendPage(view, dim, own.queries + std::int64_t(begin) * dim, own.queryScales + begin, limits,
-                                 height, own.attentionWork,
-                                 {own.maxima + begin, own.sums + begin, own.context + std::int64_t(begin) * dim});
+            attendTile(view, begin, height);
+        }
+    }
+    for (int page = 1; readsTier && page < lastRecent; ++page) {
+        const cpu::KvPageView view = unpackTierPage(thread, *entry.sequence, page, layer.kindIndex, kvHead);
+        for (int i = 0; i < tiles.count(); ++i) {
+            const int begin = tiles.begin(i), height = tiles.height(i);
+            for (int r = 0; r < height; ++r)
+                limits[r] = page < tierPages(begin + r) && !picked(begin + r) ? cpu::pageTokens : 0;
+            attendTile(view, begin, height);
         }
     }
     for (int r = 0; sparse && r < rows; ++r) {
-        CpuPickedRow& picked = m_sparse->row(firstRow + r / group);
-        if (!picked.sparse)
+        if (!picked(r))
             continue;
+        CpuPickedRow& part = m_sparse->row(firstRow + r / group);
         const int head = kvHead * group + r % group;
         m_kernels.mergeState(dim,
-                             {picked.maximum.data() + head, picked.sum.data() + head,
-                              picked.context.data() + std::int64_t(head) * dim},
+                             {part.maximum.data() + head, part.sum.data() + head,
+                              part.context.data() + std::int64_t(head) * dim},
                              {own.maxima + r, own.sums + r, own.context + std::int64_t(r) * dim});
-        picked.totalLog[std::size_t(layer.kindIndex * c.numHeads + head)] = own.maxima[r] + std::log(own.sums[r]);
+        part.totalLog[std::size_t(layer.kindIndex * c.numHeads + head)] = own.maxima[r] + std::log(own.sums[r]);
     }
     for (int r = 0; r < rows; ++r)
         m_kernels.gateContext(own.context + std::int64_t(r) * dim, own.sums[r], query(r) + dim, dim,
                               m_mixed + std::int64_t(firstRow + r / group) * c.numHeads * dim +
                                   (kvHead * group + r % group) * dim);
+}
+
+cpu::KvPageView CpuForward::unpackTierPage(int thread, const CpuSequence& sequence, int page, int layer, int kvHead)
+{
+    Private& own = *m_private[std::size_t(thread)];
+    const std::uint8_t* rows[cpu::pageTokens];
+    for (int i = 0; i < cpu::pageTokens; ++i)
+        rows[i] = sequence.sparse->tier().row(layer, std::int64_t(page) * cpu::pageTokens + i, kvHead);
+    std::int8_t* values = own.tierRows + std::int64_t(cpu::pageTokens) * m_config.headDim;
+    cpu::unpackPage(m_kernels.path, {m_config.headDim}, rows, cpu::pageTokens, cpu::pageTokens, own.tierRows, values,
+                    own.tierScales, own.tierScales + cpu::pageTokens);
+    return {own.tierRows, values, own.tierScales, own.tierScales + cpu::pageTokens};
 }
 
 const float* CpuForward::query(int row, int head) const

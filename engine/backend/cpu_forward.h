@@ -74,6 +74,8 @@ private:
     void convolve(const CpuLayer& layer, int channelBegin, int channelEnd);
     void attentionLayer(int thread, const CpuLayer& layer);
     void attend(int thread, const CpuLayer& layer, const CpuRows& entry, int firstRow, int kvHead);
+    /// A page of rows in the host tier, unpacked into the thread's own space.
+    kernels::cpu::KvPageView unpackTierPage(int thread, const CpuSequence& sequence, int page, int layer, int kvHead);
     /// The rows that sparse attention picks, for all rows of the pass.
     void pickRows(int thread, const CpuLayer& layer);
     bool picking() const { return m_pass == CpuPass::Step && m_sparse && m_sparse->anySparse(); }

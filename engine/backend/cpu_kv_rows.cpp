@@ -93,6 +93,29 @@ bool KvRows::prepare(std::int64_t length, std::int64_t tokens)
 void KvRows::shareFrom(const KvRows& other, std::int64_t length)
 {
     m_pages.assign(other.m_pages.begin(), other.m_pages.begin() + (length + pageTokens - 1) / pageTokens);
+    m_released = int(std::ranges::count(m_pages, nullptr));
+}
+
+void KvRows::release(int begin, int end)
+{
+    for (int page = begin; page < std::min(end, pages()); ++page) {
+        m_released += m_pages[std::size_t(page)] ? 1 : 0;
+        m_pages[std::size_t(page)] = nullptr;
+    }
+}
+
+bool KvRows::prepareWithHole(std::int64_t length, int holeBegin, int holeEnd)
+{
+    const int count = int((length + pageTokens - 1) / pageTokens);
+    for (int page = pages(); page < count; ++page) {
+        const bool hole = page >= holeBegin && page < holeEnd;
+        KvPagePool::Page taken = hole ? nullptr : m_pool->take();
+        if (!taken && !hole)
+            return false;
+        m_pages.push_back(std::move(taken));
+        m_released += hole ? 1 : 0;
+    }
+    return true;
 }
 
 void KvRows::truncate(std::int64_t length)

@@ -56,8 +56,15 @@ public:
     void shareFrom(const KvRows& other, std::int64_t length);
     /// Lets go of pages beyond `length`.
     void truncate(std::int64_t length);
+    /// Lets go of pages [begin, end), whose rows are from now on read elsewhere; later pages keep their numbers.
+    void release(int begin, int end);
+    /// Pages for the first `length` positions but for [holeBegin, holeEnd). False when memory ran out.
+    bool prepareWithHole(std::int64_t length, int holeBegin, int holeEnd);
 
     int pages() const { return int(m_pages.size()); }
+    /// Those of them that were not let go of.
+    int heldPages() const { return pages() - m_released; }
+    bool holds(int page) const { return bool(m_pages[std::size_t(page)]); }
     /// A page as it is, for saving and restoring.
     std::byte* pageData(int page) const { return m_pages[std::size_t(page)].get(); }
     std::span<const std::byte> pageBytes(int page) const
@@ -72,7 +79,8 @@ private:
     std::byte* head(int page, int layer, int kvHead) const;
 
     KvPagePool* m_pool;
-    std::vector<KvPagePool::Page> m_pages;
+    std::vector<KvPagePool::Page> m_pages; // null where let go of
+    int m_released = 0;
 };
 
 } // namespace octavo::engine

@@ -6,6 +6,7 @@
 #include <chrono>
 #include <cmath>
 #include <cstring>
+#include <limits>
 
 namespace octavo::engine
 {
@@ -38,6 +39,7 @@ CpuSparse::CpuSparse(const ModelConfig& config, int attentionLayers, std::uint64
     , m_layers(attentionLayers)
     , m_modelHash(modelHash)
     , m_mode(mode)
+    , m_keptMode(mode)
     , m_settings(settings)
     , m_path(path)
     , m_supported(config.headDim % 64 == 0 && config.headDim <= 512)
@@ -103,10 +105,23 @@ std::int64_t CpuSparse::indexBytes(std::int64_t tokens) const
 
 std::int64_t CpuSparse::sequenceBytes(std::int64_t tokens) const
 {
-    if (!pickEnd(tokens - 1))
+    if (tokens < tierStart())
         return 0;
-    const TierShape shape{m_layers, m_config.numKvHeads, m_config.headDim, basisRank};
+    const int rank = m_attention ? m_attention->shape().rank : std::min(basisRank, m_config.headDim);
+    const TierShape shape{m_layers, m_config.numKvHeads, m_config.headDim, rank};
     return shape.bytes(tokens) + indexBytes(tokens);
+}
+
+std::int64_t CpuSparse::mostPages(std::int64_t length, std::int64_t maxTokens) const
+{
+    const auto pagesOf = [](std::int64_t tokens) { return (tokens + cpu::pageTokens - 1) / cpu::pageTokens; };
+    const std::int64_t all = pagesOf(maxTokens), start = tierStart();
+    if (maxTokens < start)
+        return all;
+    // Up to the start all pages, and one more that the pass across it begins; then the first, the recent ones and those
+    // that a pass touches.
+    const std::int64_t later = pagesOf(m_settings.recent) + 4;
+    return std::min(all, length < start ? std::max(pagesOf(start) + 1, later) : later);
 }
 
 std::int64_t CpuSparse::sharedBytes(const CpuSequence& source) const
@@ -125,38 +140,65 @@ std::int64_t CpuSparse::reservedBytes(const CpuSequence& sequence) const
     return sequence.sparse->tier().ownedBytes() + (checkpoint ? 0 : indexBytes(sequence.maxTokens));
 }
 
-std::optional<std::int64_t> CpuSparse::pickEnd(std::int64_t position) const
+std::int64_t CpuSparse::tierStart() const
 {
-    const std::int64_t length = position + 1;
-    if (!m_supported || m_mode == SparseMode::Off)
-        return std::nullopt;
     // By itself only with a basis that was fitted with care; asked for, one from the first context will do.
-    if (m_mode == SparseMode::Auto && (!m_attention || length < m_settings.threshold))
-        return std::nullopt;
-    const std::int64_t end = (length - m_settings.recent) / cpu::pageTokens * cpu::pageTokens;
+    if (!m_supported || m_keptMode == SparseMode::Off || (m_keptMode == SparseMode::Auto && !m_attention))
+        return std::numeric_limits<std::int64_t>::max();
     // Where all rows would be picked, reading them from the pages is exact and as fast.
-    if (length < m_settings.recent || end - cpu::pageTokens <= m_settings.topK)
-        return std::nullopt;
-    return end;
+    const std::int64_t worthwhile =
+        (m_settings.topK / cpu::pageTokens + 2) * std::int64_t(cpu::pageTokens) + m_settings.recent;
+    return m_keptMode == SparseMode::Auto ? std::max(worthwhile, m_settings.threshold) : worthwhile;
 }
 
-Result<void> CpuSparse::fill(CpuSequence& sequence, std::int64_t length, const ParallelFor& parallel)
+int CpuSparse::tierPages(std::int64_t position) const
 {
-    const auto end = pickEnd(length - 1);
-    if (!end || sequence.tierTokens >= *end)
+    const std::int64_t length = position + 1;
+    return length < tierStart() ? 0 : int((length - m_settings.recent) / cpu::pageTokens);
+}
+
+int CpuSparse::pickPages(std::int64_t position) const
+{
+    const bool dense =
+        m_mode == SparseMode::Off || (m_mode == SparseMode::Auto && position + 1 < m_settings.threshold);
+    return dense ? 0 : tierPages(position);
+}
+
+std::string CpuSparse::layoutName() const
+{
+    if (m_keptMode == SparseMode::On && !m_attention)
         return {};
+    if (tierStart() == std::numeric_limits<std::int64_t>::max())
+        return "none in a tier";
+    return "from " + std::to_string(tierStart()) + " tokens on all but the last " + std::to_string(m_settings.recent) +
+           " in a tier, basis " + std::to_string(m_attention->basisHash());
+}
+
+Result<void> CpuSparse::prepareRows(CpuSequence& sequence, std::int64_t count, const ParallelFor& parallel)
+{
+    const std::int64_t last = sequence.length + count - 1;
+    std::int64_t end = std::int64_t(tierPages(last)) * cpu::pageTokens;
+    // A sequence that will get long fills its tier as it goes, so that the row that first needs it does not wait.
+    if (end == 0 && m_attention && sequence.maxTokens >= tierStart())
+        end = (last + 1 - m_settings.recent) / cpu::pageTokens * cpu::pageTokens;
+    if (sequence.tierTokens < end)
+        OCTAVO_CHECK(fill(sequence, end, parallel));
+    sequence.kv.release(1, tierPages(sequence.length));
+    return {};
+}
+
+Result<void> CpuSparse::fill(CpuSequence& sequence, std::int64_t end, const ParallelFor& parallel)
+{
     m_parallel = parallel;
     if (!m_attention)
-        OCTAVO_CHECK(fitBasis(sequence, *end));
+        OCTAVO_CHECK(fitBasis(sequence, end));
     if (!sequence.sparse) {
         OCTAVO_TRY(sequence.sparse, m_attention->createSequence(sequence.maxTokens));
-        m_tierBytes += sequence.sparse->tier().shape().bytes(sequence.maxTokens);
     }
     const int dim = m_config.headDim, heads = m_config.numKvHeads;
     std::vector<float> keys(std::size_t(cpu::pageTokens) * std::size_t(heads * dim)), values(keys.size());
-    while (sequence.tierTokens < *end) {
-        // To the end of an int8 page; a fork may have left off inside one, on a block of 16.
-        const std::int64_t begin = sequence.tierTokens, first = begin % cpu::pageTokens, count = cpu::pageTokens - first;
+    while (sequence.tierTokens < end) {
+        const std::int64_t begin = sequence.tierTokens, count = cpu::pageTokens;
         OCTAVO_CHECK(m_attention->prepareAppend(*sequence.sparse, begin, count));
         for (int layer = 0; layer < m_layers; ++layer) {
             parallel(count / cpu::panelWidth, [&](std::int64_t task) {
@@ -164,7 +206,7 @@ Result<void> CpuSparse::fill(CpuSequence& sequence, std::int64_t length, const P
                     const cpu::KvPageView page = sequence.kv.view(int(begin / cpu::pageTokens), layer, head);
                     for (std::int64_t i = task * cpu::panelWidth; i < (task + 1) * cpu::panelWidth; ++i) {
                         const std::int64_t at = (i * heads + head) * dim;
-                        readRow(page, dim, int(first + i), keys.data() + at, values.data() + at);
+                        readRow(page, dim, int(i), keys.data() + at, values.data() + at);
                     }
                 }
             });
@@ -176,25 +218,26 @@ Result<void> CpuSparse::fill(CpuSequence& sequence, std::int64_t length, const P
     return {};
 }
 
-Result<void> CpuSparse::fillAhead(CpuSequence& sequence, const ParallelFor& parallel)
+Result<void> CpuSparse::prepareRestore(CpuSequence& sequence, std::int64_t length)
 {
-    // Slices fill as they go, so that the first token does not wait for all of it.
-    return fill(sequence, sequence.length + 1, parallel);
+    const std::int64_t tokens = std::int64_t(tierPages(length)) * cpu::pageTokens;
+    if (tokens == 0)
+        return {};
+    OCTAVO_TRY(sequence.sparse, m_attention->createSequence(tokens));
+    OCTAVO_CHECK(m_attention->prepareAppend(*sequence.sparse, 0, tokens));
+    sequence.tierTokens = tokens;
+    return {};
 }
 
 Result<void> CpuSparse::fork(const CpuSequence& source, CpuSequence& target)
 {
     if (!source.sparse)
         return {};
-    const std::int64_t pageTokens = m_attention->shape().pageTokens();
-    const std::int64_t tokens = source.tierTokens / pageTokens * pageTokens;
-    if (tokens == 0)
-        return {};
+    const std::int64_t tokens = source.tierTokens;
     const bool checkpoint = target.maxTokens <= source.length; // never decodes, so it needs nothing of its own
     OCTAVO_TRY(target.sparse,
                m_attention->forkSequence(*source.sparse, tokens, checkpoint ? tokens : target.maxTokens));
     target.tierTokens = tokens;
-    m_tierBytes += target.sparse->tier().shape().bytes(target.sparse->tier().maxTokens());
     return {};
 }
 
@@ -202,7 +245,6 @@ void CpuSparse::release(CpuSequence& sequence)
 {
     if (!sequence.sparse)
         return;
-    m_tierBytes -= sequence.sparse->tier().shape().bytes(sequence.sparse->tier().maxTokens());
     m_attention->destroySequence(std::move(sequence.sparse));
 }
 
@@ -217,9 +259,8 @@ void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
             if (int(m_rows.size()) <= m_numRows)
                 m_rows.emplace_back();
             CpuPickedRow& row = m_rows[std::size_t(m_numRows++)];
-            const auto end = pickEnd(position);
-            row.sparse = end.has_value();
-            row.recentPage = end ? int(*end / cpu::pageTokens) : 0;
+            row.recentPage = pickPages(position);
+            row.sparse = row.recentPage > 0;
             m_anySparse |= row.sparse;
             m_rowOf.emplace_back(sequence, position);
         }
@@ -282,7 +323,6 @@ void CpuSparse::endStep()
 
 void CpuSparse::addStats(BackendStats& stats) const
 {
-    stats.hostTierBytes += m_tierBytes;
     stats.hotBufferBytes = m_hotBytes;
     stats.hotHits = m_hits;
     stats.hotMisses = m_misses;

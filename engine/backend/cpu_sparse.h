@@ -1,12 +1,14 @@
 #pragma once
 
-/// Sparse attention of the CPU backend: decides per row, keeps the host tier in step with the int8 pages, runs the
-/// picks of a pass.
+/// Where the rows of long contexts lie on the CPU backend, and its sparse attention: moves old rows into the int4 host
+/// tier, decides per row what is picked, runs the picks of a pass.
 ///
-/// The first page (512 tokens, the sinks among them) and the last 1024 tokens or more, in whole pages, are attended
-/// from the int8 pages like everything is in dense attention; what lies between may be picked. The tier's rows are
-/// made from the int8 pages, one whole page at a time, once it can be picked from: so they are a function of the
-/// tokens alone, rollbacks never reach them, and a fork need not carry what it can make again.
+/// From tierStart() tokens on, a row finds the first page (512 tokens, the sinks among them) and the last 1024 tokens or
+/// more, in whole pages, in the int8 pages; what lies between it finds in the tier, and there alone: the int8 pages of
+/// those tokens are let go of. Decoding picks from the tier; prefill, and steps with sparse attention switched off, read
+/// all of it. Which rows are read where follows from a row's position alone, and a page's rows move once, when they have
+/// long been confirmed: so results depend neither on slices nor on rollbacks. Backends made with SparseMode::Off keep
+/// int8 pages for everything.
 /// Thread   the backend's; runPicks() and help() inside a ComputePool::run().
 
 #include "engine/backend/backend.h"
@@ -25,7 +27,7 @@ namespace octavo::engine
 /// What picking found for one row: its part of the softmax, by query head.
 struct CpuPickedRow {
     bool sparse = false;
-    int recentPage = 0;             ///< the first page after the picks; 0 where the row is dense
+    int recentPage = 0;             ///< the first page after the picks
     std::vector<float> maximum, sum, context, tailLog;
     std::vector<float> totalLog;    ///< filled by whoever merges: log of the row's whole softmax sum
 };
@@ -44,29 +46,40 @@ public:
     void setMode(SparseMode mode) { m_mode = mode; }
     const SparseSettings& settings() const { return m_settings; }
     const SparseAttention* attention() const { return m_attention ? &*m_attention : nullptr; }
+    /// Names the basis and all settings that decide where rows lie; empty where the basis is not known yet.
+    std::string layoutName() const;
 
     /// Tier, sketch and index of a sequence of `tokens`; 0 where it never gets long enough.
     std::int64_t sequenceBytes(std::int64_t tokens) const;
+    /// The most int8 pages that a sequence of `length` tokens has before it holds `maxTokens`.
+    std::int64_t mostPages(std::int64_t length, std::int64_t maxTokens) const;
 
     /// What a fork of `source` need not take again.
     std::int64_t sharedBytes(const CpuSequence& source) const;
     /// What a sequence holds or may still take; pages shared by several count in parts. A checkpoint takes nothing.
     std::int64_t reservedBytes(const CpuSequence& sequence) const;
 
-    /// One past the last token that a row at `position` may pick, a page boundary; nothing where the row is dense.
-    std::optional<std::int64_t> pickEnd(std::int64_t position) const;
+    /// The fewest tokens with which a context has rows in the tier; int64's largest where none ever has.
+    std::int64_t tierStart() const;
+    /// The int8 page up to which a row at `position` finds its rows, from page 1 on, in the tier; 0: none are there.
+    int tierPages(std::int64_t position) const;
+    /// The same where the row picks from them; 0 where it reads all rows.
+    int pickPages(std::int64_t position) const;
 
-    /// Brings the tier up to what rows up to position `length` may pick. Outside ComputePool::run(); `parallel`
-    /// spreads the work. Fails with OutOfMemory.
-    Result<void> fill(CpuSequence& sequence, std::int64_t length, const ParallelFor& parallel);
-    /// After a slice: the same, for the row that comes next.
-    Result<void> fillAhead(CpuSequence& sequence, const ParallelFor& parallel);
-    /// Shares whole tier pages of `source`.
+    /// Before a pass of rows at positions [length, length + count): brings the tier up to what they find there and lets
+    /// go of int8 pages that none of them needs. Outside ComputePool::run(); `parallel` spreads the work. Fails with
+    /// OutOfMemory.
+    Result<void> prepareRows(CpuSequence& sequence, std::int64_t count, const ParallelFor& parallel);
+    /// Makes room in the tier for the rows that a saved sequence of `length` tokens had there, to be written by the
+    /// caller. Fails with OutOfMemory.
+    Result<void> prepareRestore(CpuSequence& sequence, std::int64_t length);
+    /// Shares the tier of `source`.
     Result<void> fork(const CpuSequence& source, CpuSequence& target);
     void release(CpuSequence& sequence);
 
     /// Before a step: which of its rows are sparse. Rows are numbered through the entries.
     void beginStep(std::span<const std::pair<CpuSequence*, int>> entries);
+    /// Whether any row of the step at hand picks.
     bool anySparse() const { return m_anySparse; }
     void endStep();
     CpuPickedRow& row(int row) { return m_rows[std::size_t(row)]; }
@@ -83,6 +96,7 @@ public:
 
 private:
     std::int64_t indexBytes(std::int64_t tokens) const;
+    Result<void> fill(CpuSequence& sequence, std::int64_t end, const ParallelFor& parallel);
     Result<void> fitBasis(const CpuSequence& sequence, std::int64_t tokens);
     Result<void> useBasis(const SketchBasis& basis);
 
@@ -90,6 +104,7 @@ private:
     const int m_layers;
     const std::uint64_t m_modelHash;
     SparseMode m_mode;
+    const SparseMode m_keptMode; ///< decides where rows lie, whatever m_mode becomes
     const SparseSettings m_settings;
     const kernels::cpu::Path m_path;
     const bool m_supported; ///< head sizes that the tier's groups of 64 do not fit stay dense
@@ -104,7 +119,7 @@ private:
     std::vector<float> m_queries;
     // Read by stats() from any thread.
     std::atomic<std::int64_t> m_sparseSteps{0}, m_denseSteps{0}, m_hits{0}, m_misses{0}, m_evictions{0}, m_bytesRead{0},
-        m_picked{0}, m_tierBytes{0}, m_hotBytes{0};
+        m_picked{0}, m_hotBytes{0};
     std::atomic<double> m_tail{-1.0}, m_overlap{-1.0};
 };
 

@@ -43,6 +43,8 @@ public:
     const std::uint8_t* data() const { return m_data; }
     std::int64_t bytes() const { return m_bytes; }
 
+    std::int64_t written = 0; ///< tokens from the page's first on that some sharer has written or may write
+
 private:
     TierPage(std::uint8_t* data, std::int64_t bytes) : m_data(data), m_bytes(bytes) {}
 
@@ -127,13 +129,18 @@ Result<void> HostTier::prepareWrite(std::int64_t begin, std::int64_t end)
     for (int layer = 0; layer < m_shape.numLayers; ++layer) {
         for (std::int64_t i = begin / m_pageTokens; i * m_pageTokens < end; ++i) {
             auto& page = m_pages[std::size_t(layer * m_pagesPerLayer + i)];
-            if (page.use_count() == 1)
+            const std::int64_t from = std::max<std::int64_t>(0, begin - i * m_pageTokens);
+            const std::int64_t to = std::min(m_pageTokens, end - i * m_pageTokens);
+            if (page.use_count() == 1 || page->written <= from) {
+                page->written = to;
                 continue;
+            }
             auto copy = TierPage::create(m_shape.pageBytes());
             if (!copy)
                 return Error{ErrorCode::OutOfMemory, "no memory to copy a shared page of " +
                                                          std::to_string(m_shape.pageBytes() >> 20) + " MiB"};
             std::memcpy(copy->data(), page->data(), std::size_t(page->bytes()));
+            copy->written = to;
             page = std::move(copy);
         }
     }
@@ -178,6 +185,30 @@ const std::uint8_t* HostTier::sketchBlocks(int layer, std::int64_t pageIndex, in
     const std::int64_t sketches =
         m_pageTokens / cpu::sketchBlockTokens * std::int64_t(cpu::sketchBlockBytes(m_shape.rank));
     return page(layer, pageIndex * m_pageTokens).data() + rows + kvHead * sketches;
+}
+
+std::span<const std::byte> HostTier::pageBytes(int layer, std::int64_t pageIndex) const
+{
+    const TierPage& held = page(layer, pageIndex * m_pageTokens);
+    return {reinterpret_cast<const std::byte*>(held.data()), std::size_t(held.bytes())};
+}
+
+void HostTier::copyPage(int layer, std::int64_t pageIndex, std::int64_t tokens, std::byte* bytes) const
+{
+    const std::int64_t held = std::clamp<std::int64_t>(tokens - pageIndex * m_pageTokens, 0, m_pageTokens);
+    const std::uint8_t* data = page(layer, pageIndex * m_pageTokens).data();
+    std::memset(bytes, 0, std::size_t(m_shape.pageBytes()));
+    std::memcpy(bytes, data, std::size_t(held * m_shape.numKvHeads) * m_shape.row().int4Bytes());
+    for (int head = 0; head < m_shape.numKvHeads; ++head) {
+        const std::uint8_t* blocks = sketchBlocks(layer, pageIndex, head);
+        std::memcpy(bytes + (blocks - data), blocks,
+                    std::size_t(held / cpu::sketchBlockTokens) * cpu::sketchBlockBytes(m_shape.rank));
+    }
+}
+
+void HostTier::restorePage(int layer, std::int64_t pageIndex, const std::byte* bytes)
+{
+    std::memcpy(page(layer, pageIndex * m_pageTokens)->data(), bytes, std::size_t(m_shape.pageBytes()));
 }
 
 } // namespace octavo::engine

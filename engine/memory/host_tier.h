@@ -6,8 +6,8 @@
 ///          pick of a shared list is one contiguous read of numKvHeads * 272 bytes), then sketch blocks per KV head.
 /// Memory   bytes(maxTokens), taken in create() in pieces that the system may back with big pages. Nothing is
 ///          allocated while tokens are written, save for the copy of a page that is shared.
-/// Sharing  fork() shares pages; whoever writes to a shared page first copies it. Rows beyond a fork's length are not
-///          its own and are never read.
+/// Sharing  fork() shares pages. Rows beyond a fork's length are not its own and are never read, so of those who share a
+///          page the first to append goes on in place; whoever writes where another has written copies the page first.
 /// Thread   one owner; write() of different tokens may run on several threads between two other calls.
 
 #include "engine/result.h"
@@ -17,6 +17,7 @@
 
 #include <cstdint>
 #include <memory>
+#include <span>
 #include <vector>
 
 namespace octavo::engine {
@@ -54,7 +55,8 @@ public:
     /// Pages of this sequence alone, and its share in pages held by several.
     std::int64_t ownedBytes() const;
 
-    /// Makes tokens [begin, end) of every layer writable. Fails with OutOfMemory where a shared page cannot be copied.
+    /// Makes tokens [begin, end) of every layer writable. Fails with OutOfMemory where a shared page cannot be copied;
+    /// what it held is then as it was.
     Result<void> prepareWrite(std::int64_t begin, std::int64_t end);
 
     /// Quantises one row. `key` after RoPE and `value`: (headDim).
@@ -66,6 +68,15 @@ public:
     const std::uint8_t* row(int layer, std::int64_t token, int kvHead) const;
     /// The sketch blocks of one page, pageTokens() / 16 in a row.
     const std::uint8_t* sketchBlocks(int layer, std::int64_t page, int kvHead) const;
+
+    std::int64_t pagesPerLayer() const { return m_pagesPerLayer; }
+    /// A page as it is; what lies beyond this sequence's tokens may change.
+    std::span<const std::byte> pageBytes(int layer, std::int64_t page) const;
+    /// Copies what one page holds of the first `tokens` tokens, rows and sketches, and zeros for the rest.
+    /// Shapes   bytes: (pageBytes)
+    void copyPage(int layer, std::int64_t page, std::int64_t tokens, std::byte* bytes) const;
+    /// The inverse, after prepareWrite().
+    void restorePage(int layer, std::int64_t page, const std::byte* bytes);
 
 private:
     HostTier(const TierShape& shape, std::int64_t maxTokens);

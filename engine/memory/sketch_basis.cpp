@@ -5,6 +5,7 @@
 #include "engine/model/safetensors.h"
 
 #include <nlohmann/json.hpp>
+#include <xxhash.h>
 
 #include <cassert>
 #include <charconv>
@@ -52,6 +53,12 @@ const float* SketchBasis::basis(int layer, int kvHead) const
 const float* SketchBasis::mean(int layer, int kvHead) const
 {
     return means.data() + std::size_t(layer * numKvHeads + kvHead) * std::size_t(headDim);
+}
+
+std::uint64_t SketchBasis::contentHash() const
+{
+    return XXH3_64bits_withSeed(vectors.data(), vectors.size() * sizeof(float),
+                                XXH3_64bits(means.data(), means.size() * sizeof(float)));
 }
 
 Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)

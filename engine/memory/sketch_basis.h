@@ -25,6 +25,8 @@ struct SketchBasis {
 
     const float* basis(int layer, int kvHead) const;
     const float* mean(int layer, int kvHead) const;
+    /// Of vectors and means: sketches of different hashes do not mix.
+    std::uint64_t contentHash() const;
 
     /// Fails with FileUnreadable or FormatInvalid, naming file, found and expected. Every size is checked against the
     /// file before anything is allocated.

@@ -39,6 +39,7 @@ class SparseSequence
 {
 public:
     const HostTier& tier() const { return m_tier; }
+    HostTier& tier() { return m_tier; }
     /// The newest picks of a layer's list, ascending. `list`: KV head, or 0 for a shared list.
     const std::vector<std::int32_t>& picks(int layer, int list) const;
     /// Estimated share of attention that the newest step left out, mean over heads; negative before the first.
@@ -81,6 +82,7 @@ public:
 
     const SparseSettings& settings() const { return m_settings; }
     const TierShape& shape() const { return m_shape; }
+    std::uint64_t basisHash() const { return m_basis.contentHash(); }
 
     Result<std::unique_ptr<SparseSequence>> createSequence(std::int64_t maxTokens);
     /// Shares the first `tokens` tokens of `source`.

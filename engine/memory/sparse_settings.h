@@ -1,5 +1,7 @@
 #pragma once
 
+#include "engine/result.h"
+
 #include <cstdint>
 
 namespace octavo::engine {
@@ -16,6 +18,9 @@ struct SparseSettings {
     /// SparseMode::Auto decodes densely below this many tokens. Measured on the demo model, 2 cores, ms per step dense /
     /// sparse: 2.25 / 2.35 at 16,384, 4.84 / 2.83 at 49,152 (tests/bench/RESULTS.md).
     std::int64_t threshold = 32768;
+
+    /// Fails with InvalidArgument, naming the setting, what was found and what is possible.
+    Result<void> check() const;
 };
 
 } // namespace octavo::engine

@@ -30,6 +30,15 @@ void quantizeRowInt8(RowShape shape, const float* key, const float* value, std::
 /// The same values as int8: lossless, since both formats have the same groups.
 void unpackRow(Path path, RowShape shape, const std::uint8_t* int4Row, std::uint8_t* int8Row);
 
+/// Rows as a page of dense attention: codes in the panels that kernels.h describes, one scale per token for its key
+/// and one for its value, as many tokens as rows, from token 0. The four scales of an int4 row become one, so a value
+/// moves by up to 1/254 of its row's largest, a sixteenth of what int4 itself may be off by.
+///
+/// Shapes   rows: (count), count a multiple of 16; keys: panels of 16 tokens of headDim; values: panels of 16
+///          dimensions of `pageTokens`; keyScales, valueScales: (count)
+void unpackPage(Path path, RowShape shape, const std::uint8_t* const* rows, int count, int pageTokens,
+                std::int8_t* keys, std::int8_t* values, float* keyScales, float* valueScales);
+
 /// For tests and evaluation. `key`, `value`: (headDim).
 void dequantizeInt4(RowShape shape, const std::uint8_t* row, float* key, float* value);
 void dequantizeInt8(RowShape shape, const std::uint8_t* row, float* key, float* value);

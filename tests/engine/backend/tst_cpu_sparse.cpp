@@ -24,6 +24,11 @@ private slots:
     void severalRowsEqualSingleOnes();
     void threadsBatchAndSlicesChangeNothing();
     void aForkDecodesLikeItsSource();
+    void forksAppendToASharedTierApart();
+    void oldRowsLieInTheTierAlone();
+    void switchedOffItReadsTheSameRowsDensely();
+    void aSavedContextGoesOnWithTheSameBits();
+    void settingsThatCannotWorkAreRefused();
     void rejectedRowsLeaveNoTrace();
     void statisticsTellWhatWasDone();
     void withoutABasisOneIsFitted();
@@ -138,12 +143,12 @@ void TestCpuSparse::threadsBatchAndSlicesChangeNothing()
         std::vector<SlotId> sequences;
         for (int i = 0; i < others; ++i)
             sequences.push_back(reading(*made, text(std::size_t(i) * 10, 1290)));
-        sequences.push_back(reading(*made, text(0, 1300), slice));
+        sequences.push_back(reading(*made, text(0, 1900), slice));
         std::vector<float> seen;
         for (std::size_t i = 0; i < 3; ++i) {
             std::vector<StepEntry> entries;
             for (const SlotId slot : sequences)
-                entries.push_back({slot, text(1300 + i, 1)});
+                entries.push_back({slot, text(1900 + i, 1)});
             std::vector<float> logits(sequences.size() * std::size_t(m_model.config.vocabSize));
             if (!made->step(entries, logits))
                 return std::vector<float>();
@@ -159,6 +164,7 @@ void TestCpuSparse::threadsBatchAndSlicesChangeNothing()
     QVERIFY(wanted.size() > 3u * 2 * 256);
     QVERIFY(run(2, 0, 2048) == wanted);
     QVERIFY(run(3, 2, 512) == wanted);
+    QVERIFY(run(1, 7, 192) == wanted);
 }
 
 void TestCpuSparse::aForkDecodesLikeItsSource()
@@ -172,6 +178,95 @@ void TestCpuSparse::aForkDecodesLikeItsSource()
     const auto fork = made->forkSequence(*frozen, 4000);
     QVERIFY(fork);
     QVERIFY(step(*made, *fork, text(1300, 1)) == wanted);
+}
+
+void TestCpuSparse::forksAppendToASharedTierApart()
+{
+    // Two forks of one frozen context go on with different text far enough to move rows of their own into the tier; so
+    // does a sequence that never shared.
+    const auto made = backend(256);
+    const SlotId source = reading(*made, text(0, 1300));
+    const auto frozen = made->forkSequence(source, 1300);
+    QVERIFY(frozen);
+    std::vector<SlotId> forks;
+    for (int i = 0; i < 2; ++i)
+        forks.push_back(*made->forkSequence(*frozen, 4000));
+    QVERIFY(made->prefill(forks[0], text(1300, 700), {}));
+    QVERIFY(made->prefill(forks[1], text(400, 700), {}));
+    QVERIFY(made->prefill(source, text(1300, 700), {}));
+    const auto wanted = step(*made, source, text(2000, 1));
+    QVERIFY(step(*made, forks[0], text(2000, 1)) == wanted);
+    const SlotId alone = reading(*made, text(0, 1300));
+    QVERIFY(made->prefill(alone, text(400, 700), {}));
+    QVERIFY(step(*made, forks[1], text(2000, 1)) == step(*made, alone, text(2000, 1)));
+}
+
+void TestCpuSparse::oldRowsLieInTheTierAlone()
+{
+    const auto made = backend(256), dense = backend(256, 2, SparseMode::Off);
+    const SlotId slot = reading(*made, text(0, 3000));
+    reading(*dense, text(0, 3000));
+    step(*made, slot, text(3000, 1));
+    const std::int64_t pageBytes = dense->stats().hostTierBytes / 6; // of 512 tokens
+    const std::int64_t tier = TierShape{2, 2, 256, 64}.bytes(4000);
+    // The first page, and the one that the 256 recent tokens are in.
+    QCOMPARE(made->stats().hostTierBytes, tier + 2 * pageBytes);
+}
+
+void TestCpuSparse::switchedOffItReadsTheSameRowsDensely()
+{
+    // Old rows are int4 either way, so what differs from int8 throughout is their rounding alone.
+    const auto made = backend(256), dense = backend(256, 2, SparseMode::Off);
+    made->setSparseMode(SparseMode::Off);
+    const auto found = evaluateDivergence(*made, *dense, text(0, 2100), 24);
+    QVERIFY(found);
+    QCOMPARE(made->stats().sparseSteps, std::int64_t(0));
+    QVERIFY(found->mean() > 0.0);
+    QVERIFY2(found->mean() < 0.005, qPrintable(QString::number(found->mean())));
+}
+
+void TestCpuSparse::aSavedContextGoesOnWithTheSameBits()
+{
+    const auto made = backend(256), other = backend(256);
+    const SlotId source = reading(*made, text(0, 1900));
+    const auto frozen = made->forkSequence(source, 1900);
+    QVERIFY(frozen);
+    const auto image = made->imageOf(*frozen);
+    QVERIFY(image);
+    const std::int64_t before = made->stats().hostTierBytes;
+    QVERIFY(made->prefill(source, text(1900, 700), {})); // goes on in pages that the image shares
+    std::vector<std::byte> bytes;
+    for (const auto& part : image->parts)
+        bytes.insert(bytes.end(), part.begin(), part.end());
+    const auto restored = other->restoreSequence(1900, bytes);
+    QVERIFY2(restored, restored ? "" : restored.error().message.c_str());
+    QVERIFY(other->stats().hostTierBytes > before / 4);
+    const auto fork = other->forkSequence(*restored, 4000);
+    QVERIFY(fork);
+    QVERIFY(other->prefill(*fork, text(1900, 700), {}));
+    QVERIFY(step(*other, *fork, text(2600, 1)) == step(*made, source, text(2600, 1)));
+    QCOMPARE(made->imageFormat(), other->imageFormat());
+    bytes.pop_back();
+    const auto cut = other->restoreSequence(1900, bytes);
+    QVERIFY(!cut);
+    QCOMPARE(cut.error().code, ErrorCode::FormatInvalid);
+}
+
+void TestCpuSparse::settingsThatCannotWorkAreRefused()
+{
+    const auto refused = [this](auto change) {
+        BackendOptions options;
+        change(options.sparseSettings);
+        const auto made = CpuBackend::create(m_model.config, m_model.weights, options);
+        return !made && made.error().code == ErrorCode::InvalidArgument && !made.error().message.empty();
+    };
+    QVERIFY(refused([](SparseSettings& settings) { settings.topK = 0; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.recent = 127; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.sinks = -1; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.threshold = -1; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.hotBufferBytes = 100; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.adaptiveTail = 1.5; }));
+    QVERIFY(SparseSettings().check());
 }
 
 void TestCpuSparse::rejectedRowsLeaveNoTrace()

@@ -1,5 +1,6 @@
 #include "kernels/cpu/sparse_rows.h"
 
+#include "kernels/cpu/panels.h"
 #include "kernels/cpu/sparse_math.h"
 #include "tests/kernels/cpu/sparse_paths.h"
 
@@ -46,6 +47,7 @@ private slots:
     void int8StaysWithinHalfAStepOfItsGroup();
     void oddValuesNeverFault();
     void unpackingLosesNothing();
+    void aPageOfInt4RowsIsWithinHalfAStepOfThem();
     void attentionMatchesTheFormulaInDouble_data();
     void attentionMatchesTheFormulaInDouble();
     void allPathsGiveTheSameBits();
@@ -150,6 +152,47 @@ void TestSparseRows::unpackingLosesNothing()
     for (const Path path : octavo::test::fasterPaths()) {
         unpackRow(path, shape, row.data(), fast.data());
         QVERIFY(fast == plain);
+    }
+}
+
+void TestSparseRows::aPageOfInt4RowsIsWithinHalfAStepOfThem()
+{
+    for (const int headDim : {64, 256}) {
+        const RowShape shape{headDim};
+        constexpr int count = 48, pageTokens = 64;
+        const auto d = std::size_t(headDim);
+        std::vector<std::vector<std::uint8_t>> storage;
+        std::vector<const std::uint8_t*> pointers;
+        for (int i = 0; i < count; ++i) {
+            auto x = randomFloats(2 * d, unsigned(i));
+            for (std::size_t j = 0; j < 64; ++j)
+                x[j] *= 0.1f; // groups of one row differ
+            storage.emplace_back(shape.int4Bytes());
+            quantizeRowInt4(shape, x.data(), x.data() + d, storage.back().data());
+            pointers.push_back(storage.back().data());
+        }
+        const auto run = [&](Path path) {
+            std::vector<std::int8_t> codes(2 * pageTokens * d, 99);
+            std::vector<float> scales(2 * pageTokens);
+            unpackPage(path, shape, pointers.data(), count, pageTokens, codes.data(), codes.data() + pageTokens * d,
+                       scales.data(), scales.data() + pageTokens);
+            return std::pair(codes, scales);
+        };
+        const auto [codes, scales] = run(Path::Plain);
+        std::vector<float> key(d), value(d);
+        for (int t = 0; t < count; ++t) {
+            dequantizeInt4(shape, pointers[std::size_t(t)], key.data(), value.data());
+            const float keyScale = scales[std::size_t(t)], valueScale = scales[std::size_t(pageTokens + t)];
+            for (int i = 0; i < headDim; ++i) {
+                const auto keyAt = std::size_t(t / 16 * 16 * headDim + int8PanelOffset(i, t % 16));
+                const auto valueAt = std::size_t(pageTokens) * d + std::size_t(i / 16 * 16 * pageTokens + int8PanelOffset(t, i % 16));
+                QVERIFY(std::abs(float(codes[keyAt]) * keyScale - key[std::size_t(i)]) <= 0.51f * keyScale);
+                QVERIFY(std::abs(float(codes[valueAt]) * valueScale - value[std::size_t(i)]) <= 0.51f * valueScale);
+            }
+        }
+        QCOMPARE(int(codes[std::size_t(count) * d]), 99); // nothing beyond
+        for (const Path path : octavo::test::fasterPaths())
+            QVERIFY(run(path) == std::pair(codes, scales));
     }
 }
 

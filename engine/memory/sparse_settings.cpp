@@ -1,0 +1,36 @@
+#include "engine/memory/sparse_settings.h"
+
+#include <cmath>
+#include <string>
+
+namespace octavo::engine {
+
+namespace {
+
+Result<void> inRange(const char* name, std::int64_t found, std::int64_t least, std::int64_t most)
+{
+    if (found >= least && found <= most)
+        return {};
+    return Error{ErrorCode::InvalidArgument, "sparse attention's " + std::string(name) + " is " +
+                                                 std::to_string(found) + ", expected " + std::to_string(least) +
+                                                 " to " + std::to_string(most)};
+}
+
+} // namespace
+
+Result<void> SparseSettings::check() const
+{
+    constexpr std::int64_t mostTokens = std::int64_t{1} << 20;
+    OCTAVO_CHECK(inRange("number of picks", topK, 1, mostTokens));
+    OCTAVO_CHECK(inRange("number of sinks", sinks, 0, 512));
+    // Fewer, and rows of a rejected draft could reach the tier.
+    OCTAVO_CHECK(inRange("number of recent tokens", recent, 128, mostTokens));
+    OCTAVO_CHECK(inRange("threshold", threshold, 0, std::int64_t{1} << 40));
+    OCTAVO_CHECK(inRange("hot buffer", hotBufferBytes, std::int64_t{1} << 16, std::int64_t{1} << 42));
+    if (!std::isfinite(adaptiveTail) || adaptiveTail <= 0.0 || adaptiveTail >= 1.0)
+        return Error{ErrorCode::InvalidArgument, "the share above which sparse attention picks more is " +
+                                                     std::to_string(adaptiveTail) + ", expected between 0 and 1"};
+    return {};
+}
+
+} // namespace octavo::engine
