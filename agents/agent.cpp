@@ -111,8 +111,7 @@ Result<void> Agent::continueAnswer()
 {
     if (d->busy())
         return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
-    const MessageState state = d->messages.isEmpty() ? MessageState::Complete : d->messages.last().state;
-    if (state != MessageState::Stopped && state != MessageState::Interrupted && state != MessageState::LengthLimit)
+    if (d->messages.isEmpty() || !endedEarly(d->messages.last().state))
         return Error{ErrorCode::NotFound, "the last answer did not end early: there is nothing to go on with"};
     OCTAVO_TRY(const qint64 tokens, d->checkRoom({}, d->messages.size()));
     d->abandon();
@@ -360,6 +359,7 @@ Result<void> Agent::Private::begin(const QString& question, const Message* exist
 void Agent::Private::start(AnswerRun&& prepared, qint64 promptTokens)
 {
     Workbench::Private& w = *workbench->d;
+    opening = 0; // what is asked now stays, however late an older conversation arrives
     run = std::make_unique<AnswerRun>(std::move(prepared));
     run->serial = nextSerial++;
     run->clock.start();
@@ -411,6 +411,7 @@ void Agent::Private::submit()
     request.contextTokens = qint64(entry.data->ids.size());
     request.maxNewTokens = w.options.maxNewTokens;
     request.sampling = w.options.sampling;
+    request.drafts = w.options.drafts;
     const quint64 serial = run->serial;
     run->stream =
         std::make_unique<AnswerStream>([this, serial](StreamBatch&& batch) { take(serial, std::move(batch)); });
@@ -666,6 +667,9 @@ void Agent::Private::reset(ContextId newContext)
     if (contextDiffers) {
         emit q->contextChanged(q->context());
         w.countPanes();
+        // One from an earlier session that no pane has used since: made and read now, as those in use are at the start.
+        if (entry != nullptr && entry->info.state == ContextState::Ready && !entry->data)
+            w.build(context, true);
     }
     emit w.q->conversationsChanged();
 }

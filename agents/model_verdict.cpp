@@ -24,7 +24,7 @@ qint64 deviceBytes(const std::string& device)
     return 0;
 }
 
-Result<ModelVerdict> examine(const QString& folder, const QString& device, int agents)
+Result<ModelVerdict> examine(const QString& folder, const QString& device, int agents, qint64 contextTokens)
 {
     OCTAVO_TRY(const engine::CheckpointAudit audit, engine::auditCheckpoint(folder.toStdString()));
     OCTAVO_TRY(const std::vector<std::string> devices, engine::resolveDevices({device.toStdString()}));
@@ -33,7 +33,8 @@ Result<ModelVerdict> examine(const QString& folder, const QString& device, int a
     request.weightBytes = audit.weightBytes;
     request.mtp = audit.mtp;
     request.agents = agents;
-    request.contextTokens = std::min<qint64>(contextGoal, audit.config.maxPositions);
+    request.contextTokens =
+        std::min<qint64>(contextTokens > 0 ? contextTokens : contextGoal, audit.config.maxPositions);
     request.ramBytes = engine::availableMemory().value_or(engine::MemoryAvailability{}).freeBytes;
     const std::string& first = devices.front();
     if (first != "cpu")
@@ -64,9 +65,10 @@ Result<ModelVerdict> examine(const QString& folder, const QString& device, int a
 
 } // namespace
 
-QFuture<Result<ModelVerdict>> examineModel(const QString& folder, const QString& device, int agents)
+QFuture<Result<ModelVerdict>> examineModel(const QString& folder, const QString& device, int agents,
+                                           qint64 contextTokens)
 {
-    return QtConcurrent::run([folder, device, agents] { return examine(folder, device, agents); });
+    return QtConcurrent::run([=] { return examine(folder, device, agents, contextTokens); });
 }
 
 QFuture<QList<DeviceChoice>> deviceChoices()

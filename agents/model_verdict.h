@@ -32,7 +32,9 @@ struct DeviceChoice {
 };
 
 /// Fails with FileUnreadable, FormatInvalid, ShapeMismatch or Unsupported: what is wrong with the folder.
-QFuture<Result<ModelVerdict>> examineModel(const QString& folder, const QString& device, int agents);
+/// `contextTokens` per agent; 0: 250,000, or what the model allows.
+QFuture<Result<ModelVerdict>> examineModel(const QString& folder, const QString& device, int agents,
+                                           qint64 contextTokens = 0);
 
 /// What can be named as a device here.
 QFuture<QList<DeviceChoice>> deviceChoices();

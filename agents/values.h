@@ -117,6 +117,12 @@ enum class MessageState {
     Failed,      ///< `problem` says why; text kept
 };
 
+/// Whether an answer in this state can go on where it ended.
+inline bool endedEarly(MessageState state)
+{
+    return state == MessageState::Stopped || state == MessageState::Interrupted || state == MessageState::LengthLimit;
+}
+
 struct Message {
     MessageId id{};
     MessageRole role = MessageRole::User;

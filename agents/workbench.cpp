@@ -221,8 +221,10 @@ void Workbench::Private::becomeReady()
     statusTimer.start(statusMs);
     emit q->ready();
     for (auto& [id, known] : contexts) {
+        known.info.state = ContextState::Ready; // made when a pane or a question needs it
         emit q->contextAdded(known.info);
-        build(id, known.info.panes > 0);
+        if (known.info.panes > 0)
+            build(id, true);
     }
     emit q->conversationsChanged();
 }
@@ -395,6 +397,16 @@ void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTo
 {
     d->options.sampling = sampling;
     d->options.maxNewTokens = maxNewTokens;
+}
+
+bool Workbench::drafts() const
+{
+    return d->options.drafts;
+}
+
+void Workbench::setDrafts(bool drafts)
+{
+    d->options.drafts = drafts;
 }
 
 QString Workbench::setting(const QString& key) const

@@ -23,6 +23,7 @@ struct WorkbenchOptions {
     QString databasePath;                 ///< empty: in memory
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
+    bool drafts = true; ///< guess tokens ahead; see engine::GenerationRequest
 };
 
 /// A file of a context's commit, for the source viewer.
@@ -69,6 +70,8 @@ public:
     engine::SamplingParams sampling() const;
     int maxNewTokens() const;
     void setSampling(const engine::SamplingParams& sampling, int maxNewTokens);
+    bool drafts() const;
+    void setDrafts(bool drafts);
 
     /// Puts `question` to every agent that has a context and is idle; gives how many took it.
     int askAll(const QString& question);

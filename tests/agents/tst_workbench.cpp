@@ -158,6 +158,45 @@ private slots:
         QCOMPARE(bench.engine->requests()[0].contextTokens, result.tokens);
     }
 
+    void aQuestionIsNotReplacedByAConversationThatOpensLate()
+    {
+        Bench bench;
+        bench.openWithContext();
+        check(bench.agent().ask("first"));
+        WAIT_IDLE(bench.agent());
+        const ConversationId first = bench.agent().conversation();
+        bench.agent().newConversation();
+        bench.agent().openConversation(first); // arrives from the store's thread, after what follows
+        check(bench.agent().ask("second"));
+        WAIT_IDLE(bench.agent());
+        QTest::qWait(50);
+        QVERIFY(bench.agent().conversation() != first);
+        QCOMPARE(bench.agent().messages()[0].text, QStringLiteral("second"));
+    }
+
+    void onlyContextsThatPanesUseAreMadeReadyAtTheStart()
+    {
+        Bench bench;
+        bench.openWithContext();
+        bench.fixture.write("src/more.cpp", "int more;\n");
+        bench.fixture.commit();
+        const ContextId unused = bench.addContext();
+        QTRY_COMPARE(bench.context(unused).state, ContextState::Read);
+        const ContextId used = bench.agent().context().id;
+
+        bench.open();
+        QTRY_COMPARE(bench.context(used).state, ContextState::Read);
+        QTest::qWait(50);
+        QCOMPARE(bench.engine->requests().size(), std::size_t(1));
+        QCOMPARE(bench.context(unused).state, ContextState::Ready);
+        // A question makes and reads it.
+        bench.agent(1).setContext(unused);
+        check(bench.agent(1).ask("And this one?"));
+        WAIT_IDLE(bench.agent(1));
+        QCOMPARE(bench.agent(1).status().outcome, Outcome::Done);
+        QCOMPARE(bench.context(unused).state, ContextState::Read);
+    }
+
     void everyPromptIsAPrefixOfTheNext()
     {
         Bench bench([](const auto& r) { return saying({r.maxNewTokens > 0 ? "Some answer." : ""}); });

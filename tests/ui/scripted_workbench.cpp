@@ -29,6 +29,7 @@ struct WorkbenchScript {
     engine::MetricsSnapshot metrics;
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
+    bool drafts = true;
     QHash<QByteArray, SourceText> sources;
 };
 
@@ -142,6 +143,9 @@ Result<void> Agent::regenerate()
 
 Result<void> Agent::continueAnswer()
 {
+    if (d->script.messages.isEmpty() || !endedEarly(d->script.messages.back().state))
+        return Error{ErrorCode::NotFound, "the last answer did not end early: there is nothing to go on with"};
+    ++d->script.continuations;
     return {};
 }
 
@@ -254,6 +258,15 @@ void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTo
 {
     d->script.sampling = sampling;
     d->script.maxNewTokens = maxNewTokens;
+}
+
+bool Workbench::drafts() const
+{
+    return d->script.drafts;
+}
+void Workbench::setDrafts(bool drafts)
+{
+    d->script.drafts = drafts;
 }
 
 void Workbench::removeContext(ContextId context)

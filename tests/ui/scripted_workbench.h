@@ -21,7 +21,7 @@ struct AgentScript {
     QString draft;
     // What the widgets asked for.
     QStringList asked;
-    int stops = 0, regenerations = 0;
+    int stops = 0, regenerations = 0, continuations = 0;
     QStringList edits;
     bool failNextAsk = false;
 };
