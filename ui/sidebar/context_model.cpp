@@ -2,6 +2,7 @@
 
 #include "ui/controls.h"
 #include "ui/pane/pane_state.h"
+#include "ui/sidebar/commit_watch.h"
 
 namespace octavo::ui {
 
@@ -21,7 +22,7 @@ QString contextFiguresLine(const agents::ContextInfo& context)
         parts += ContextModel::tr("preparing");
     } else {
         if (context.panes > 0)
-            parts += context.panes == 1 ? ContextModel::tr("1 pane") : ContextModel::tr("%1 panes").arg(context.panes);
+            parts += ContextModel::tr("%n panes", nullptr, context.panes);
         if (context.state == ContextState::Read)
             parts += ContextModel::tr("read");
     }
@@ -64,6 +65,15 @@ void ContextModel::reload()
     endResetModel();
 }
 
+void ContextModel::setCommitWatch(const CommitWatch* watch)
+{
+    m_watch = watch;
+    connect(watch, &CommitWatch::changed, this, [this](agents::ContextId id) {
+        if (const int row = rowOf(id); row >= 0)
+            emit dataChanged(index(row), index(row));
+    });
+}
+
 int ContextModel::rowCount(const QModelIndex& parent) const
 {
     return parent.isValid() ? 0 : int(m_contexts.size());
@@ -92,6 +102,10 @@ QVariant ContextModel::data(const QModelIndex& index, int role) const
     QString where = commit;
     if (!info.ref.isEmpty() && !info.commit.startsWith(info.ref))
         where = commit.isEmpty() ? info.ref : commit + QStringLiteral(" \u00b7 ") + info.ref;
+    const QString newer = m_watch != nullptr ? shortCommit(m_watch->newer(info.id)) : QString();
+    QString figures = contextFiguresLine(info);
+    if (!newer.isEmpty())
+        figures += QStringLiteral(" \u00b7 ") + tr("new commit");
     switch (role) {
     case Qt::DisplayRole:
     case NameRole:
@@ -99,17 +113,19 @@ QVariant ContextModel::data(const QModelIndex& index, int role) const
     case WhereRole:
         return where;
     case FiguresRole:
-        return contextFiguresLine(info);
+        return figures;
+    case NewerRole:
+        return newer;
     case IdRole:
         return qint64(info.id);
     case StateRole:
         return int(info.state);
     case Qt::AccessibleTextRole:
-        return QStringList{info.name, where, contextFiguresLine(info)}.join(QStringLiteral(", "));
+        return QStringList{info.name, where, figures}.join(QStringLiteral(", "));
     case Qt::ToolTipRole:
         return plainTip(
-            QStringList{info.repositoryPath, where, contextFiguresLine(info),
-                        tr("%1 files packed, %2 left out").arg(countText(info.files), countText(info.skipped))}
+            QStringList{info.repositoryPath, where, figures,
+                        tr("%Ln files packed, %1 left out", nullptr, info.files).arg(countText(info.skipped))}
                 .join(u'\n'));
     default:
         return {};

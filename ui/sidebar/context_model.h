@@ -8,12 +8,14 @@
 
 namespace octavo::ui {
 
+class CommitWatch;
+
 class ContextModel final : public QAbstractListModel
 {
     Q_OBJECT
 
 public:
-    enum Role { IdRole = Qt::UserRole, NameRole, WhereRole, FiguresRole, StateRole };
+    enum Role { IdRole = Qt::UserRole, NameRole, WhereRole, FiguresRole, StateRole, NewerRole };
 
     explicit ContextModel(agents::Workbench* workbench, QObject* parent = nullptr);
 
@@ -23,10 +25,13 @@ public:
     int rowOf(agents::ContextId id) const;
     const agents::ContextInfo& infoAt(int row) const { return m_contexts[row]; }
     void reload();
+    /// Whose commits NewerRole tells; not owned.
+    void setCommitWatch(const CommitWatch* watch);
 
 private:
     agents::Workbench* m_workbench;
     QList<agents::ContextInfo> m_contexts;
+    const CommitWatch* m_watch = nullptr;
 };
 
 /// "243,812 tokens · 2 panes · saved", or how far reading is, or what is wrong.

@@ -94,8 +94,7 @@ QVariant HistoryModel::data(const QModelIndex& index, int role) const
     case Qt::AccessibleTextRole:
         return QString(title + QStringLiteral(", ") + data(index, AgeRole).toString());
     case Qt::ToolTipRole:
-        return plainTip(
-            QStringList{title, info.contextName, tr("%n message(s)", nullptr, info.messages)}.join(u'\n'));
+        return plainTip(QStringList{title, info.contextName, tr("%n messages", nullptr, info.messages)}.join(u'\n'));
     default:
         return {};
     }

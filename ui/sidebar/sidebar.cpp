@@ -1,5 +1,6 @@
 #include "ui/sidebar/sidebar.h"
 
+#include "ui/sidebar/commit_watch.h"
 #include "ui/sidebar/context_model.h"
 #include "ui/sidebar/history_model.h"
 #include "ui/sidebar/list_delegates.h"
@@ -36,6 +37,7 @@ QListView* makeList(const QString& name)
 Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     : QWidget(parent)
     , m_workbench(workbench)
+    , m_watch(new CommitWatch(workbench, this))
     , m_contexts(new ContextModel(workbench, this))
     , m_history(new HistoryModel(workbench, this))
     , m_contextView(makeList(tr("Contexts")))
@@ -72,6 +74,7 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     layout->addWidget(m_search);
     layout->addWidget(m_historyView, 4);
 
+    m_contexts->setCommitWatch(m_watch);
     m_contextView->setModel(m_contexts);
     m_contextView->setItemDelegate(new ContextDelegate(this));
     m_contextView->setObjectName(QStringLiteral("contexts"));
@@ -154,7 +157,11 @@ void Sidebar::showContextMenu(const QPoint& at)
     menu->addSeparator();
     if (info.state == agents::ContextState::Reading)
         menu->addAction(tr("Stop reading"), this, [this, id = info.id] { m_workbench->cancelReading(id); });
-    menu->addAction(tr("Change files\u2026"), this, [this, id = info.id] { emit changeContextRequested(id); });
+    if (info.state == agents::ContextState::Ready || info.state == agents::ContextState::Failed)
+        menu->addAction(tr("Read now"), this, [this, id = info.id] { m_workbench->readContext(id); });
+    const QString newer = index.data(ContextModel::NewerRole).toString();
+    menu->addAction(newer.isEmpty() ? tr("Change files\u2026") : tr("Update to %1\u2026").arg(newer), this,
+                    [this, id = info.id] { emit changeContextRequested(id); });
     menu->addSeparator();
     menu->addAction(icon(QStringLiteral("delete")), tr("Remove context"), this,
                     [this, id = info.id] { emit removeContextRequested(id); });

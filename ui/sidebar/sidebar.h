@@ -10,6 +10,7 @@ class QListView;
 
 namespace octavo::ui {
 
+class CommitWatch;
 class ContextModel;
 class HistoryModel;
 
@@ -24,6 +25,7 @@ public:
     void setCurrentContext(agents::ContextId context);
     void focusSearch();
     void reload();
+    CommitWatch* commitWatch() const { return m_watch; }
     QListView* contextView() const { return m_contextView; }
     QListView* historyView() const { return m_historyView; }
     QSize sizeHint() const override { return {metrics::sideWidth, 400}; }
@@ -46,6 +48,7 @@ private:
     void showHistoryMenu(const QPoint& at);
 
     agents::Workbench* m_workbench;
+    CommitWatch* m_watch;
     ContextModel* m_contexts;
     HistoryModel* m_history;
     QListView* m_contextView;

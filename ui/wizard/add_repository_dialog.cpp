@@ -1,5 +1,6 @@
 #include "ui/wizard/add_repository_dialog.h"
 
+#include "agents/ingest/path_text.h"
 #include "agents/workbench.h"
 
 #include <QDir>
@@ -27,14 +28,15 @@ public:
         : QWidget(parent)
     {
         setFixedWidth(stepsWidth);
-        setAccessibleName(tr("Steps"));
+        setAccessibleName(AddRepositoryDialog::tr("Steps"));
         connect(Theme::instance(), &Theme::changed, this, [this] { update(); });
     }
 
     void setCurrent(int step)
     {
         m_current = step;
-        setAccessibleDescription(tr("Step %1 of %2: %3").arg(step + 1).arg(numSteps).arg(names()[step]));
+        setAccessibleDescription(
+            AddRepositoryDialog::tr("Step %1 of %2: %3").arg(step + 1).arg(numSteps).arg(names()[step]));
         update();
     }
 
@@ -48,7 +50,7 @@ protected:
         painter.fillRect(QRect(width() - 1, 0, 1, height()), c.line);
         painter.setFont(ui::font(TextRole::Title));
         painter.setPen(c.text);
-        painter.drawText(QRect(16, 16, width() - 24, 32), Qt::AlignVCenter, tr("Add repository"));
+        painter.drawText(QRect(16, 16, width() - 24, 32), Qt::AlignVCenter, AddRepositoryDialog::tr("Add repository"));
         for (int i = 0; i < numSteps; ++i) {
             const QRect row(14, 62 + i * 36, width() - 28, 34);
             if (i == m_current) {
@@ -70,7 +72,11 @@ protected:
     }
 
 private:
-    static QStringList names() { return {tr("Source"), tr("Files and budget"), tr("Read"), tr("Panes")}; }
+    static QStringList names()
+    {
+        return {AddRepositoryDialog::tr("Source"), AddRepositoryDialog::tr("Files and budget"),
+                AddRepositoryDialog::tr("Read"), AddRepositoryDialog::tr("Panes")};
+    }
 
     int m_current = 0;
 };
@@ -169,14 +175,24 @@ void AddRepositoryDialog::showChange()
 {
     if (!m_basis || !m_files->hasFiles())
         return;
-    const agents::IngestChange change = m_workbench->changeSince(*m_basis, m_files->chosen());
-    if (change.added.isEmpty() && change.changed.isEmpty() && change.removed.isEmpty())
+    const agents::IngestResult chosen = m_files->chosen();
+    const agents::IngestChange change = m_workbench->changeSince(*m_basis, chosen);
+    QList<agents::SkippedFile> differences;
+    const auto list = [&](const QList<QByteArray>& paths, const QString& how) {
+        for (const QByteArray& path : paths)
+            differences += {path, agents::displayPath(path), how};
+    };
+    list(change.changed, tr("changed"));
+    list(change.added, tr("added"));
+    list(change.removed, tr("removed"));
+    m_files->setChanges(differences);
+    if (differences.isEmpty())
         m_files->setRemark(tr("The same files and contents as in the context before."));
     else
         m_files->setRemark(
-            tr("Against the context before: %1 changed, %2 added, %3 removed · %4 tokens are read already.")
+            tr("Against the context before: %1 changed, %2 added, %3 removed \u00b7 %4 of %5 tokens are read already.")
                 .arg(countText(change.changed.size()), countText(change.added.size()), countText(change.removed.size()),
-                     countText(change.reusedTokens)));
+                     countText(change.reusedTokens), countText(chosen.tokens)));
 }
 
 AddRepositoryDialog::Page AddRepositoryDialog::page() const
@@ -216,7 +232,7 @@ void AddRepositoryDialog::showButtons()
         break;
     case Panes: {
         const int panes = int(m_panes->chosen().size());
-        text = panes == 0 ? tr("Finish") : panes == 1 ? tr("Give it to 1 pane") : tr("Give it to %1 panes").arg(panes);
+        text = panes == 0 ? tr("Finish") : tr("Give it to %n panes", nullptr, panes);
         break;
     }
     }
@@ -349,7 +365,7 @@ void AddRepositoryDialog::fillPanes()
         PaneChoice pane;
         pane.name = agent->name();
         pane.about = about.name.isEmpty() ? tr("no context yet") : tr("%1 @ %2").arg(about.name, about.commit.left(7));
-        pane.chosen = about.name.isEmpty();
+        pane.chosen = m_basis ? about.id == *m_basis : about.name.isEmpty(); // an update goes where the old one was
         pane.busy = agent->status().activity != agents::Activity::Idle;
         anyFree = anyFree || pane.chosen;
         panes += pane;

@@ -53,7 +53,7 @@ public:
                 painter->setFont(ui::font(TextRole::Small));
                 painter->setPen(c.muted);
                 painter->drawText(text.adjusted(body.horizontalAdvance(shown) + 12, 0, 0, 0),
-                                  Qt::AlignLeft | Qt::AlignVCenter, files == 1 ? FileTreeModel::tr("1 file") : FileTreeModel::tr("%1 files").arg(countText(files)));
+                                  Qt::AlignLeft | Qt::AlignVCenter, FileTreeModel::tr("%Ln files", nullptr, files));
             }
         } else {
             item.text.clear();

@@ -1,10 +1,12 @@
 #include "ui/wizard/files_page.h"
 
+#include "ui/stage_text.h"
 #include "ui/wizard/file_tree_view.h"
 #include "ui/wizard/selection.h"
 
 #include "agents/ingest/glob.h"
 
+#include <QButtonGroup>
 #include <QHBoxLayout>
 #include <QHeaderView>
 #include <QPainter>
@@ -57,14 +59,27 @@ public:
     }
 };
 
-QWidget* cardHeader(TextLabel* title, TextLabel* right)
+QWidget* cardHeader(const QList<QWidget*>& left, TextLabel* right)
 {
     auto* header = new QWidget;
     auto* layout = new QHBoxLayout(header);
-    layout->setContentsMargins(metrics::padding, metrics::gap, metrics::padding, metrics::gap);
-    layout->addWidget(title);
+    layout->setContentsMargins(metrics::padding, metrics::grid, metrics::padding, metrics::grid);
+    for (QWidget* widget : left)
+        layout->addWidget(widget);
     layout->addWidget(right, 1, Qt::AlignRight);
+    header->setMinimumHeight(metrics::controlHeight + 2 * metrics::grid);
     return header;
+}
+
+/// One of several views of a card: a word that stands out while it is the one shown.
+QPushButton* makeTab(const QString& text, const char* name, QButtonGroup* group)
+{
+    QPushButton* tab = makeButton(text, ButtonKind::Quiet);
+    tab->setObjectName(QLatin1String(name));
+    tab->setCheckable(true);
+    tab->setAutoDefault(false);
+    group->addButton(tab);
+    return tab;
 }
 
 } // namespace
@@ -123,7 +138,15 @@ QWidget* FilesPage::buildFilesCard()
     layout->setContentsMargins(1, 1, 1, 1);
     layout->setSpacing(0);
     m_countedBy = new TextLabel({}, TextRole::Small, Tone::Muted);
-    layout->addWidget(cardHeader(new TextLabel(tr("Files"), TextRole::BodyStrong), m_countedBy));
+    auto* orders = new QButtonGroup(card);
+    QPushButton* byName = makeTab(tr("By name"), "byName", orders);
+    QPushButton* bySize = makeTab(tr("Largest first"), "bySize", orders);
+    byName->setChecked(true);
+    connect(bySize, &QPushButton::toggled, this, [this](bool on) {
+        m_tree.sort(on ? FileTreeModel::TokensColumn : FileTreeModel::NameColumn,
+                    on ? Qt::DescendingOrder : Qt::AscendingOrder);
+    });
+    layout->addWidget(cardHeader({new TextLabel(tr("Files"), TextRole::BodyStrong), byName, bySize}, m_countedBy));
     layout->addWidget(new Separator);
     m_view = new FileTreeView;
     m_view->setModel(&m_tree);
@@ -139,10 +162,16 @@ QWidget* FilesPage::buildLeftOutCard()
     layout->setSpacing(0);
     m_leftOutSummary = new TextLabel({}, TextRole::Small, Tone::Muted);
     m_leftOutSummary->setObjectName(QStringLiteral("leftOutSummary"));
-    layout->addWidget(cardHeader(new TextLabel(tr("Left out"), TextRole::BodyStrong), m_leftOutSummary));
+    auto* lists = new QButtonGroup(card);
+    m_showLeftOut = makeTab(tr("Left out"), "showLeftOut", lists);
+    m_showChanges = makeTab(tr("Changed"), "showChanges", lists);
+    m_showLeftOut->setChecked(true);
+    m_showChanges->hide();
+    connect(m_showChanges, &QPushButton::toggled, this, &FilesPage::showList);
+    layout->addWidget(cardHeader({m_showLeftOut, m_showChanges}, m_leftOutSummary));
     layout->addWidget(new Separator);
     m_leftOutView = new QTreeView;
-    m_leftOutView->setAccessibleName(tr("Files left out"));
+    m_leftOutView->setObjectName(QStringLiteral("leftOutOrChanged"));
     m_leftOutView->setModel(&m_leftOut);
     m_leftOutView->setItemDelegate(new LeftOutDelegate(m_leftOutView));
     m_leftOutView->setRootIsDecorated(false);
@@ -152,11 +181,11 @@ QWidget* FilesPage::buildLeftOutCard()
     m_leftOutView->header()->setStretchLastSection(false);
     m_leftOutView->header()->setSectionResizeMode(QHeaderView::Stretch);
     layout->addWidget(m_leftOutView, 1);
-    auto* rule = new TextLabel(tr("Every file is either packed, unchecked or listed here with a reason."),
-                               TextRole::Small, Tone::Muted);
-    rule->setWordWrap(true);
-    rule->setContentsMargins(metrics::padding, metrics::gap, metrics::padding, metrics::padding);
-    layout->addWidget(rule);
+    m_rule = new TextLabel({}, TextRole::Small, Tone::Muted);
+    m_rule->setWordWrap(true);
+    m_rule->setContentsMargins(metrics::padding, metrics::gap, metrics::padding, metrics::padding);
+    layout->addWidget(m_rule);
+    showList();
     return card;
 }
 
@@ -266,6 +295,30 @@ void FilesPage::setPreset(const agents::IngestOptions& options)
     m_preset = QSet<QByteArray>(options.unchecked.begin(), options.unchecked.end());
 }
 
+void FilesPage::setChanges(const QList<agents::SkippedFile>& changes)
+{
+    m_changes.setFiles(changes);
+    const bool first = m_showChanges->isHidden();
+    m_showChanges->setText(tr("Changed %1").arg(countText(changes.size())));
+    m_showChanges->setAccessibleName(m_showChanges->text());
+    m_showChanges->show();
+    if (first && !changes.isEmpty())
+        m_showChanges->setChecked(true);
+}
+
+void FilesPage::showList()
+{
+    const bool changes = m_showChanges->isChecked();
+    m_leftOutView->setModel(changes ? &m_changes : &m_leftOut);
+    m_leftOutView->setAccessibleName(changes ? tr("Files that changed") : tr("Files left out"));
+    m_leftOutView->header()->setStretchLastSection(false);
+    m_leftOutView->header()->setSectionResizeMode(QHeaderView::Stretch);
+    m_leftOutSummary->setVisible(!changes);
+    m_rule->setText(changes
+                        ? tr("Reading goes on from the first file that differs; what comes before it is used as it is.")
+                        : tr("Every file is either packed, unchecked or listed here with a reason."));
+}
+
 void FilesPage::setRemark(const QString& remark)
 {
     m_remark = remark;
@@ -279,8 +332,8 @@ void FilesPage::showCounting(const QString& repository, const agents::IngestProg
     m_retry->hide();
     m_progress->show();
     m_stage->setTone(Tone::Normal);
-    const QString stage =
-        progress.stage.isEmpty() ? tr("Looking at %1").arg(repository) : tr("%1 of %2").arg(progress.stage, repository);
+    const QString stage = progress.stage.isEmpty() ? tr("Looking at %1").arg(repository)
+                                                   : tr("%1: %2").arg(repository, stageText(progress.stage));
     m_stage->setText(stage);
     m_progress->setRange(0, int(progress.total));
     m_progress->setValue(int(progress.done));
@@ -389,7 +442,8 @@ void FilesPage::showChoice()
     const qint64 tokens = chosenTokens();
     m_tokens->setText(countText(tokens));
     const qint64 answers = std::max<qint64>(0, m_contextLimit - tokens) / tokensPerAnswer;
-    m_room->setText(tr("of %1 tokens · room for about %2 answers").arg(countText(m_contextLimit), countText(answers)));
+    m_room->setText(
+        tr("of %1 tokens · room for about %Ln answers", nullptr, int(answers)).arg(countText(m_contextLimit)));
     m_cost->setText(costText(tokens, m_tokensPerSecond, m_bytesPerToken));
 
     QList<BarSegment> segments;
@@ -417,10 +471,7 @@ void FilesPage::showChoice()
         m_note->setText(m_remark);
     else if (m_all.filesWithSpecialText > 0)
         m_note->setText(
-            m_all.filesWithSpecialText == 1
-                ? tr("Special-token text found in 1 file is read as plain text.")
-                : tr("Special-token text found in %1 files is read as plain text.")
-                      .arg(countText(m_all.filesWithSpecialText)));
+            tr("Special-token text found in %Ln files is read as plain text.", nullptr, m_all.filesWithSpecialText));
     else
         m_note->clear();
     m_fit->setVisible(m_contextLimit > 0 && m_all.tokens + leastAnswerRoom() > m_contextLimit);

@@ -34,6 +34,8 @@ public:
     void setPreset(const agents::IngestOptions& options);
     /// One more line about what is chosen; empty for none.
     void setRemark(const QString& remark);
+    /// What differs from an earlier context, each with how; shown in the place of what is left out when asked for.
+    void setChanges(const QList<agents::SkippedFile>& changes);
 
     void showCounting(const QString& repository, const agents::IngestProgress& progress);
     void showFailure(const QString& problem);
@@ -64,6 +66,7 @@ private:
     void applyGlobs();
     void showChoice();
     void fitToBudget();
+    void showList();
     qint64 leastAnswerRoom() const; ///< tokens that must stay free for an answer
 
     QString m_modelName;
@@ -72,7 +75,7 @@ private:
     agents::IngestResult m_all;
     qint64 m_scaffoldTokens = 0;
     FileTreeModel m_tree;
-    LeftOutModel m_leftOut;
+    LeftOutModel m_leftOut, m_changes;
     QString m_globProblem, m_remark;
     std::optional<QSet<QByteArray>> m_preset; ///< unchecked paths to begin with
     int m_globRound = 0;                      ///< a later result of an earlier round is dropped
@@ -88,6 +91,9 @@ private:
     TextLabel* m_countedBy = nullptr;
     TextLabel* m_leftOutSummary = nullptr;
     QTreeView* m_leftOutView = nullptr;
+    QPushButton* m_showLeftOut = nullptr;
+    QPushButton* m_showChanges = nullptr;
+    TextLabel* m_rule = nullptr;
     TextLabel* m_tokens = nullptr;
     TextLabel* m_room = nullptr;
     TextLabel* m_cost = nullptr;

@@ -5,6 +5,20 @@
 
 namespace octavo::ui {
 
+namespace {
+
+/// Of the widest mark, so that the names stand below each other.
+int markWidth()
+{
+    const QFontMetrics text(ui::font(TextRole::BodyStrong));
+    int width = 0;
+    for (const char16_t mark : {u'\u25cb', u'\u25cf', u'\u2713'})
+        width = std::max(width, text.horizontalAdvance(QChar(mark)));
+    return width + metrics::grid;
+}
+
+} // namespace
+
 ReadPage::ReadPage(QWidget* parent)
     : QWidget(parent)
 {
@@ -57,7 +71,7 @@ ReadPage::ReadPage(QWidget* parent)
 ReadPage::Stage ReadPage::addStage(QVBoxLayout* layout, const QString& name)
 {
     Stage stage{new TextLabel(QStringLiteral("○"), TextRole::BodyStrong, Tone::Muted), new TextLabel(name)};
-    stage.mark->setFixedWidth(20);
+    stage.mark->setMinimumWidth(markWidth());
     auto* row = new QHBoxLayout;
     row->addWidget(stage.mark);
     row->addWidget(stage.name, 1);

@@ -15,10 +15,10 @@ namespace octavo::ui {
 
 namespace {
 
-QString tr(const char* text)
-{
-    return QCoreApplication::translate("octavo::ui::AddRepositoryDialog", text);
-}
+/// Where translators find the words of this file.
+struct SelectionWords {
+    Q_DECLARE_TR_FUNCTIONS(octavo::ui::SelectionWords)
+};
 
 } // namespace
 
@@ -80,8 +80,9 @@ agents::IngestResult packedOf(const agents::IngestResult& all, const FileTreeMod
             result.packed += file;
             continue;
         }
-        result.skipped +=
-            {file.path, file.displayPath, tree.isAllowed(i) ? tr("left out by you") : tr("left out by the patterns")};
+        result.skipped += {file.path, file.displayPath,
+                           tree.isAllowed(i) ? SelectionWords::tr("left out by you")
+                                             : SelectionWords::tr("left out by the patterns")};
         result.tokens -= file.tokens;
     }
     return result;
@@ -91,27 +92,30 @@ QString agoText(const QDateTime& time, const QDateTime& now)
 {
     const qint64 seconds = time.secsTo(now);
     if (seconds < 60)
-        return tr("just now");
+        return SelectionWords::tr("just now");
     if (seconds < 3600)
-        return tr("%1 min ago").arg(seconds / 60);
+        return SelectionWords::tr("%1 min ago").arg(seconds / 60);
     if (seconds < 24 * 3600)
-        return tr("%1 h ago").arg(seconds / 3600);
+        return SelectionWords::tr("%1 h ago").arg(seconds / 3600);
     const qint64 days = time.date().daysTo(now.date());
     if (days <= 1)
-        return tr("yesterday");
+        return SelectionWords::tr("yesterday");
     if (days < 30)
-        return tr("%1 days ago").arg(days);
+        return SelectionWords::tr("%1 days ago").arg(days);
     return QLocale().toString(time.date(), QLocale::ShortFormat);
 }
 
 QString costText(qint64 tokens, double tokensPerSecond, qint64 bytesPerToken)
 {
     const double seconds = tokensPerSecond > 0 ? double(tokens) / tokensPerSecond : -1;
-    const QString time = seconds < 0     ? tr("reading time not known yet")
-                         : seconds < 120 ? tr("reads in about %1 s").arg(std::max(1, int(seconds + 0.5)))
-                                         : tr("reads in about %1 min").arg(int(seconds / 60 + 0.5));
-    const QString memory = tr("%1 of RAM").arg(bytesPerToken > 0 ? bytesText(tokens * bytesPerToken) : dash());
-    return QStringList{time, memory, tr("shared by all panes on this commit")}.join(QStringLiteral(" · "));
+    const QString time = seconds < 0 ? SelectionWords::tr("reading time not known yet")
+                         : seconds < 120
+                             ? SelectionWords::tr("reads in about %1 s").arg(std::max(1, int(seconds + 0.5)))
+                             : SelectionWords::tr("reads in about %1 min").arg(int(seconds / 60 + 0.5));
+    const QString memory =
+        SelectionWords::tr("%1 of RAM").arg(bytesPerToken > 0 ? bytesText(tokens * bytesPerToken) : dash());
+    return QStringList{time, memory, SelectionWords::tr("shared by all panes on this commit")}.join(
+        QStringLiteral(" · "));
 }
 
 } // namespace octavo::ui

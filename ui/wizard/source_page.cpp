@@ -1,5 +1,6 @@
 #include "ui/wizard/source_page.h"
 
+#include "ui/stage_text.h"
 #include "ui/wizard/selection.h"
 
 #include "agents/ingest/clone_job.h"
@@ -333,7 +334,7 @@ void SourcePage::startClone()
     connect(m_clone, &agents::IngestJob::progress, this, [this](const agents::IngestProgress& progress) {
         m_cloneProgress->setRange(0, int(progress.total));
         m_cloneProgress->setValue(int(progress.done));
-        QStringList parts{progress.stage, progress.current};
+        QStringList parts{stageText(progress.stage), progress.current};
         if (progress.total > 0)
             parts += tr("%1 of %2").arg(countText(progress.done), countText(progress.total));
         if (progress.secondsLeft >= 0)

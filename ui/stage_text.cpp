@@ -1,0 +1,35 @@
+#include "ui/stage_text.h"
+
+#include <QCoreApplication>
+
+namespace octavo::ui {
+
+namespace {
+
+/// Where translators find the words of this file.
+struct StageWords {
+    Q_DECLARE_TR_FUNCTIONS(octavo::ui::StageWords)
+};
+
+} // namespace
+
+QString stageText(const QString& stage)
+{
+    const std::pair<const char*, QString> known[] = {
+        {"Listing files", StageWords::tr("Listing files")},
+        {"Counting tokens", StageWords::tr("Counting tokens")},
+        {"Receiving objects", StageWords::tr("Receiving objects")},
+        {"Resolving deltas", StageWords::tr("Resolving deltas")},
+        {"Writing files", StageWords::tr("Writing files")},
+        {"Reading the configuration", StageWords::tr("Reading the configuration")},
+        {"Opening the weights", StageWords::tr("Opening the weights")},
+        {"Ready", StageWords::tr("Ready")},
+    };
+    for (const auto& [english, words] : known) {
+        if (stage == QLatin1String(english))
+            return words;
+    }
+    return stage;
+}
+
+} // namespace octavo::ui
