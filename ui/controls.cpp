@@ -228,7 +228,7 @@ QString shortCountText(qint64 value)
         return QLocale().toString(value);
     if (value < 1'000'000)
         return QLocale().toString((value + 500) / 1000) + QStringLiteral("K");
-    return QLocale().toString(double(value) / 1e6, 'f', 1) + QStringLiteral("M");
+    return QLocale().toString(double(value) / 1e6, 'f', value < 10'000'000 ? 1 : 0) + QStringLiteral("M");
 }
 
 QString bytesText(qint64 value)

@@ -1,6 +1,6 @@
 #include "ui/main_window.h"
 
-#include "ui/command_palette.h"
+#include "ui/command_keys.h"
 #include "ui/compare_view.h"
 #include "ui/conversation_export.h"
 #include "ui/header_bar.h"
@@ -8,6 +8,7 @@
 #include "ui/pane/pane.h"
 #include "ui/pane/pane_state.h"
 #include "ui/setting_keys.h"
+#include "ui/sidebar/commit_watch.h"
 #include "ui/sidebar/sidebar.h"
 #include "ui/start_page.h"
 #include "ui/write_file.h"
@@ -98,6 +99,7 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
             m_sidebar->setCurrentContext(pane->agent()->context().id);
     });
     connect(m_start, &StartPage::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
+    connect(m_start, &StartPage::openRequested, this, &MainWindow::openRequested);
     connect(m_start, &StartPage::settingsRequested, this, &MainWindow::settingsRequested);
     connect(m_start, &StartPage::quitRequested, this, &QWidget::close);
     connect(qApp, &QApplication::focusChanged, this, [this](QWidget*, QWidget* now) {
@@ -170,6 +172,8 @@ void MainWindow::becomeReady()
     makePanes();
     restoreSettings();
     showPage();
+    // The contexts of earlier sessions are told after this.
+    QTimer::singleShot(0, m_sidebar->commitWatch(), &CommitWatch::look);
 }
 
 void MainWindow::makePanes()
@@ -245,116 +249,6 @@ void MainWindow::setDashboard(QWidget* dashboard)
     resizeDocks({m_dashboardDock}, {230}, Qt::Vertical);
 }
 
-// ---------------------------------------------------------------- commands
-
-QAction* MainWindow::command(const QString& text, const QString& key, std::function<void()> run,
-                             const QString& iconName)
-{
-    auto* action = new QAction(text, this);
-    if (!key.isEmpty())
-        action->setShortcut(QKeySequence(key));
-    if (!iconName.isEmpty())
-        action->setIcon(icon(iconName));
-    connect(action, &QAction::triggered, this, std::move(run));
-    m_commands += action;
-    addAction(action);
-    return action;
-}
-
-void MainWindow::makeCommands()
-{
-    const auto withPane = [this](void (Pane::*act)()) {
-        return [this, act] {
-            if (currentPane())
-                (currentPane()->*act)();
-        };
-    };
-    QMenu* menu = m_header->mainMenu();
-    const auto add = [&](const QString& text, const char* key, std::function<void()> run, const char* iconName = "") {
-        QAction* action = command(text, QString::fromLatin1(key), std::move(run), QString::fromLatin1(iconName));
-        menu->addAction(action);
-        return action;
-    };
-    // Keys that a list or a field of its own may use are the panes' alone.
-    const auto paneOnly = [this](QAction* action) {
-        removeAction(action);
-        m_grid->addAction(action);
-        action->setShortcutContext(Qt::WidgetWithChildrenShortcut);
-    };
-
-    add(
-        tr("Add repository\u2026"), "Ctrl+O", [this] { emit addRepositoryRequested(); }, "plus");
-    add(tr("Ask all agents"), "Ctrl+Shift+A", [this] {
-        m_header->askField()->setFocus(Qt::ShortcutFocusReason);
-        m_header->askField()->selectAll();
-    });
-    add(
-        tr("Stop all"), "Ctrl+.",
-        [this] {
-            for (Pane* pane : m_grid->panes())
-                pane->stop();
-        },
-        "stop");
-    menu->addSeparator();
-    paneOnly(add(tr("New conversation"), "Ctrl+N", withPane(&Pane::newConversation), "plus"));
-    paneOnly(add(tr("Regenerate"), "Ctrl+R", withPane(&Pane::regenerate), "regenerate"));
-    paneOnly(add(tr("Edit last question"), "Ctrl+Shift+E", withPane(&Pane::editLast), "edit"));
-    paneOnly(add(tr("Copy answer as Markdown"), "Ctrl+Shift+C", withPane(&Pane::copyAnswer), "copy"));
-    paneOnly(add(tr("Find in transcript"), "Ctrl+F", withPane(&Pane::openFind), "search"));
-    paneOnly(add(tr("Rename pane"), "F2", withPane(&Pane::rename), "edit"));
-    add(
-        tr("Export conversation\u2026"), "Ctrl+S", [this] { exportConversation(); }, "export");
-    add(
-        tr("Search the history"), "Ctrl+Shift+F",
-        [this] {
-            if (m_sidebar)
-                m_sidebar->focusSearch();
-        },
-        "history");
-    menu->addSeparator();
-    add(
-        tr("Zoom the pane, and back"), "F11", [this] { m_grid->setZoomed(!m_grid->isZoomed()); }, "zoom");
-    add(tr("Next pane"), "F6", [this] { stepPane(1); });
-    add(tr("Previous pane"), "Shift+F6", [this] { stepPane(-1); });
-    add(tr("Move pane forward"), "Alt+Shift+Right", [this] {
-        if (currentPane())
-            m_grid->movePane(currentPane(), int(m_grid->panes().indexOf(currentPane())) + 1);
-    });
-    add(tr("Move pane back"), "Alt+Shift+Left", [this] {
-        if (currentPane())
-            m_grid->movePane(currentPane(), int(m_grid->panes().indexOf(currentPane())) - 1);
-    });
-    add(
-        tr("Next grid"), "Ctrl+G", [this] { m_grid->setShape(GridShape((int(m_grid->shape()) + 1) % 5)); }, "grid");
-    add(
-        tr("Compare answers"), "Ctrl+Shift+M", [this] { m_header->compareButton()->toggle(); }, "compare");
-    add(tr("Show or hide the dashboard"), "Ctrl+Shift+D",
-        [this] { m_dashboardDock->setVisible(!m_dashboardDock->isVisible()); });
-    add(
-        tr("Float or dock the dashboard"), "",
-        [this] {
-            m_dashboardDock->setFloating(!m_dashboardDock->isFloating());
-            m_dashboardDock->show();
-        },
-        "float");
-    add(tr("Show or hide the contexts"), "Ctrl+B", [this] { m_sideDock->setVisible(!m_sideDock->isVisible()); });
-    menu->addSeparator();
-    add(
-        tr("Commands\u2026"), "Ctrl+Shift+P", [this] { openPalette(); }, "search");
-    add(
-        tr("Settings"), "Ctrl+,", [this] { emit settingsRequested(); }, "settings");
-    add(tr("Quit"), "Ctrl+Q", [this] { close(); });
-    for (int i = 0; i < agents::numAgents; ++i)
-        command(tr("Go to pane %1").arg(i + 1), QStringLiteral("Ctrl+%1").arg(i + 1), [this, i] { focusPane(i); });
-}
-
-void MainWindow::openPalette()
-{
-    auto* palette = new CommandPalette(m_commands, this);
-    palette->show();
-    palette->field()->setFocus();
-}
-
 void MainWindow::keyPressEvent(QKeyEvent* event)
 {
     if (event->key() == Qt::Key_Escape && m_ready) {
@@ -393,7 +287,7 @@ void MainWindow::askAll(const QString& question)
         return;
     }
     m_header->askField()->clear();
-    m_notices->tell(asked == 1 ? tr("Sent to 1 pane") : tr("Sent to %1 panes").arg(asked));
+    m_notices->tell(tr("Sent to %n panes", nullptr, asked));
 }
 
 void MainWindow::useContext(agents::ContextId context, bool everywhere)
@@ -409,7 +303,7 @@ void MainWindow::useContext(agents::ContextId context, bool everywhere)
             ++busy;
     }
     if (busy > 0)
-        m_notices->tell(everywhere ? tr("%1 panes are busy and keep their context.").arg(busy)
+        m_notices->tell(everywhere ? tr("%n panes are busy and keep their context.", nullptr, busy)
                                    : tr("This pane is busy: stop it first, or choose another."));
     if (currentPane()) {
         m_sidebar->setCurrentContext(currentPane()->agent()->context().id);
@@ -491,6 +385,7 @@ void MainWindow::restoreSettings()
         if (!m_workbench->setting(setting_keys::scheme).isEmpty() || ok)
             Theme::instance()->apply(scheme, ok && scale > 0 ? scale : Theme::instance()->textScale());
     }
+    loadKeys(m_commands, *m_workbench);
     m_grid->setOrder(m_workbench->setting(setting_keys::paneOrder));
     if (const QString shape = m_workbench->setting(setting_keys::gridShape); !shape.isEmpty())
         m_grid->setShape(gridShapeFromName(shape));
@@ -527,6 +422,8 @@ void MainWindow::changeEvent(QEvent* event)
 {
     if (event->type() == QEvent::ThemeChange)
         QTimer::singleShot(0, Theme::instance(), &Theme::followSystem);
+    if (event->type() == QEvent::ActivationChange && isActiveWindow() && m_sidebar)
+        m_sidebar->commitWatch()->look(); // who comes back from an editor may have committed
     QMainWindow::changeEvent(event);
 }
 

@@ -4,11 +4,12 @@
 ///
 /// Opens at once; panes appear when the workbench is ready. What this class does not draw itself (wizard, settings,
 /// source viewer) is asked for by signals, so that it can be tested without them.
-/// Keys are listed by the command palette (Ctrl+Shift+P).
+/// Keys are listed by the command palette (Ctrl+K) and changed in the settings.
 
 #include "agents/workbench.h"
 #include "ui/pane_grid.h"
 
+#include <QKeySequence>
 #include <QMainWindow>
 
 class QDockWidget;
@@ -54,6 +55,8 @@ public:
     void exportTo(const QString& path);
 
 signals:
+    /// These folders are to be read with what is read soon, without questions.
+    void openRequested(const QStringList& folders);
     void addRepositoryRequested();
     void settingsRequested();
     /// Another choice of files for a context.
@@ -68,7 +71,8 @@ protected:
 private:
     void becomeReady();
     void makeCommands();
-    QAction* command(const QString& text, const QString& key, std::function<void()> run, const QString& iconName = {});
+    QAction* command(const char* id, const QString& text, const QList<QKeySequence>& keys, std::function<void()> run,
+                     const char* iconName);
     void makePanes();
     void restoreSettings();
     void saveSettings();

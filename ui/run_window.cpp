@@ -36,12 +36,13 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
     Theme::instance()->apply(SchemeChoice::System);
     QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
     agents::WorkbenchOptions chosen = options;
-    StartupSettings::load().applyTo(chosen, options.engine.modelDir.filename() != demoModelName);
+    const StartupSettings settings = StartupSettings::load();
+    settings.applyTo(chosen, options.engine.modelDir.filename() != demoModelName);
     agents::Workbench workbench(chosen);
     MainWindow window(&workbench);
     window.setDashboard(new DashboardPanel(&workbench));
     QObject::connect(window.findChild<DashboardPanel*>(), &DashboardPanel::exportFailed, window.notices(), &NoticeBar::tell);
-    new WindowTools(&window);
+    new WindowTools(&window, settings);
     window.setDemoModel(chosen.engine.modelDir.filename() == demoModelName);
 
     RepositoryIntake intake(&workbench);
@@ -61,6 +62,7 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
         intake.add(paths);
     };
     QObject::connect(&workbench, &agents::Workbench::ready, &window, [&] { take(std::exchange(early, {})); });
+    QObject::connect(&window, &MainWindow::openRequested, &window, take);
     QObject::connect(&instance, &SingleInstance::raiseRequested, &window, [&](const QStringList& more) {
         window.raiseWindow();
         take(more);

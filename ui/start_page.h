@@ -20,24 +20,36 @@ public:
     void showWelcome(const engine::ModelInfo& model, bool demoModel);
 
 signals:
+    /// Reads these folders with what is read soon, without questions.
+    void openRequested(const QStringList& folders);
+    /// Has the wizard choose what is read.
     void addRepositoryRequested();
     void settingsRequested();
     void quitRequested();
 
 protected:
     void paintEvent(QPaintEvent* event) override;
+    void dragEnterEvent(QDragEnterEvent* event) override;
+    void dropEvent(QDropEvent* event) override;
 
 private:
     void show(const QString& title, const QString& text);
+    void browse();
+    QWidget* buildModelCard();
 
     TextLabel* m_title;
     TextLabel* m_text;
     Meter* m_meter;
     TextLabel* m_stage;
+    QPushButton* m_open;
     QPushButton* m_add;
     QPushButton* m_settings;
     QPushButton* m_quit;
-    TextLabel* m_note;
+    TextLabel* m_drop;
+    QWidget* m_card = nullptr;
+    TextLabel* m_cardTitle = nullptr;
+    QList<TextLabel*> m_facts; ///< can, cannot, next: texts of the card
+    QWidget* m_factRows = nullptr;
 };
 
 } // namespace octavo::ui

@@ -7,9 +7,10 @@
 
 namespace octavo::ui {
 
-WindowTools::WindowTools(MainWindow* window)
+WindowTools::WindowTools(MainWindow* window, const StartupSettings& settings)
     : QObject(window)
     , m_window(window)
+    , m_settings(settings)
 {
     connect(window, &MainWindow::addRepositoryRequested, this, [this] { openWizard(); });
     connect(window, &MainWindow::changeContextRequested, this, [this](agents::ContextId context) {
@@ -42,7 +43,8 @@ AddRepositoryDialog* WindowTools::openWizard()
 
 void WindowTools::openSettings()
 {
-    auto* dialog = new SettingsDialog(m_window->workbench(), m_window->commands(), {}, m_window);
+    auto* dialog = new SettingsDialog(m_window->workbench(), m_window->commands(), m_settings, {}, m_window);
+    connect(dialog, &QDialog::finished, this, [this, dialog] { m_settings = dialog->settings(); });
     dialog->setAttribute(Qt::WA_DeleteOnClose);
     dialog->open();
 }

@@ -2,6 +2,111 @@
 <!DOCTYPE TS>
 <TS version="2.1" language="de_DE">
 <context>
+    <name>octavo::ui::AddRepositoryDialog</name>
+    <message>
+        <source>Steps</source>
+        <translation>Schritte</translation>
+    </message>
+    <message>
+        <source>Step %1 of %2: %3</source>
+        <translation>Schritt %1 von %2: %3</translation>
+    </message>
+    <message>
+        <source>Add repository</source>
+        <translation>Repository hinzufügen</translation>
+    </message>
+    <message>
+        <source>Source</source>
+        <translation>Quelle</translation>
+    </message>
+    <message>
+        <source>Files and budget</source>
+        <translation>Dateien und Budget</translation>
+    </message>
+    <message>
+        <source>Read</source>
+        <translation>Lesen</translation>
+    </message>
+    <message>
+        <source>Panes</source>
+        <translation>Felder</translation>
+    </message>
+    <message>
+        <source>Back</source>
+        <translation>Zurück</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Next</source>
+        <translation>Weiter</translation>
+    </message>
+    <message>
+        <source>changed</source>
+        <translation>geändert</translation>
+    </message>
+    <message>
+        <source>added</source>
+        <translation>neu</translation>
+    </message>
+    <message>
+        <source>removed</source>
+        <translation>entfernt</translation>
+    </message>
+    <message>
+        <source>The same files and contents as in the context before.</source>
+        <translation>Dieselben Dateien und Inhalte wie im vorigen Kontext.</translation>
+    </message>
+    <message>
+        <source>Against the context before: %1 changed, %2 added, %3 removed · %4 of %5 tokens are read already.</source>
+        <translation>Gegenüber dem vorigen Kontext: %1 geändert, %2 neu, %3 entfernt · %4 von %5 Tokens sind schon gelesen.</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>Read %1 tokens</source>
+        <translation>%1 Tokens lesen</translation>
+    </message>
+    <message>
+        <source>Counting…</source>
+        <translation>Wird gezählt…</translation>
+    </message>
+    <message>
+        <source>Choose panes</source>
+        <translation>Felder wählen</translation>
+    </message>
+    <message>
+        <source>Finish</source>
+        <translation>Fertig</translation>
+    </message>
+    <message numerus="yes">
+        <source>Give it to %n panes</source>
+        <translation>
+            <numerusform>An %n Feld geben</numerusform>
+            <numerusform>An %n Felder geben</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>no context yet</source>
+        <translation>noch kein Kontext</translation>
+    </message>
+    <message>
+        <source>%1 @ %2</source>
+        <translation>%1 @ %2</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::CodeView</name>
+    <message>
+        <source>Source</source>
+        <translation>Quelle</translation>
+    </message>
+</context>
+<context>
     <name>octavo::ui::CommandPalette</name>
     <message>
         <source>Commands</source>
@@ -88,21 +193,27 @@
         <source>preparing</source>
         <translation>wird vorbereitet</translation>
     </message>
-    <message>
-        <source>1 pane</source>
-        <translation>1 Feld</translation>
-    </message>
-    <message>
-        <source>%1 panes</source>
-        <translation>%1 Felder</translation>
+    <message numerus="yes">
+        <source>%n panes</source>
+        <translation>
+            <numerusform>%n Feld</numerusform>
+            <numerusform>%n Felder</numerusform>
+        </translation>
     </message>
     <message>
         <source>read</source>
         <translation>gelesen</translation>
     </message>
     <message>
-        <source>%1 files packed, %2 left out</source>
-        <translation>%1 Dateien gepackt, %2 ausgelassen</translation>
+        <source>new commit</source>
+        <translation>neuer Commit</translation>
+    </message>
+    <message numerus="yes">
+        <source>%Ln files packed, %1 left out</source>
+        <translation>
+            <numerusform>%Ln Datei gepackt, %1 ausgelassen</numerusform>
+            <numerusform>%Ln Dateien gepackt, %1 ausgelassen</numerusform>
+        </translation>
     </message>
 </context>
 <context>
@@ -113,94 +224,284 @@
     </message>
     <message>
         <source>No device yet. Figures appear once a model is loaded.</source>
-        <translation type="unfinished"></translation>
+        <translation>Noch kein Gerät. Zahlen erscheinen, sobald ein Modell geladen ist.</translation>
     </message>
     <message>
         <source>Save the dashboard</source>
-        <translation type="unfinished"></translation>
+        <translation>Anzeige speichern</translation>
     </message>
     <message>
         <source>Comma-separated values (*.csv)</source>
-        <translation type="unfinished"></translation>
+        <translation>Kommagetrennte Werte (*.csv)</translation>
     </message>
     <message>
         <source>PNG image (*.png)</source>
-        <translation type="unfinished"></translation>
+        <translation>PNG-Bild (*.png)</translation>
     </message>
 </context>
 <context>
     <name>octavo::ui::DeviceCard</name>
     <message>
         <source>%1 GB/s</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 GB/s</translation>
     </message>
     <message>
         <source>%1 MB/s</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 MB/s</translation>
     </message>
     <message>
         <source>%1%</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 %</translation>
     </message>
     <message>
         <source>%1 / %2 GiB</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 / %2 GiB</translation>
     </message>
     <message>
         <source>Host tier</source>
-        <translation type="unfinished"></translation>
+        <translation>RAM-Stufe</translation>
     </message>
     <message>
         <source>Tier read</source>
-        <translation type="unfinished"></translation>
+        <translation>Aus der Stufe</translation>
     </message>
     <message>
         <source>Hot-buffer hits</source>
-        <translation type="unfinished"></translation>
+        <translation>Treffer im Puffer</translation>
     </message>
     <message>
         <source>GPU %1</source>
-        <translation type="unfinished"></translation>
+        <translation>GPU %1</translation>
     </message>
     <message>
         <source>%1 °C</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 °C</translation>
     </message>
     <message>
         <source>%1 W</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 W</translation>
     </message>
     <message>
         <source>VRAM</source>
-        <translation type="unfinished"></translation>
+        <translation>VRAM</translation>
     </message>
     <message>
         <source>RAM</source>
-        <translation type="unfinished"></translation>
+        <translation>RAM</translation>
     </message>
     <message>
         <source>Weights</source>
-        <translation type="unfinished"></translation>
+        <translation>Gewichte</translation>
     </message>
     <message>
         <source>Sequences, sketch and state</source>
-        <translation type="unfinished"></translation>
+        <translation>Sequenzen, Skizze und Zustand</translation>
     </message>
     <message>
         <source>In use</source>
-        <translation type="unfinished"></translation>
+        <translation>Belegt</translation>
     </message>
     <message>
         <source>Hot buffer</source>
-        <translation type="unfinished"></translation>
+        <translation>Heißer Puffer</translation>
     </message>
     <message>
         <source>KV rows</source>
-        <translation type="unfinished"></translation>
+        <translation>KV-Zeilen</translation>
     </message>
     <message>
         <source>PCIe read</source>
-        <translation type="unfinished"></translation>
+        <translation>Über PCIe</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::FileTreeModel</name>
+    <message>
+        <source>%1 is left out by the patterns above</source>
+        <translation>%1 lassen die Muster oben aus</translation>
+    </message>
+    <message>
+        <source>%1, %2 tokens</source>
+        <translation>%1, %2 Tokens</translation>
+    </message>
+    <message>
+        <source>%1, %2 files, %3 tokens</source>
+        <translation>%1, %2 Dateien, %3 Tokens</translation>
+    </message>
+    <message>
+        <source>Files</source>
+        <translation>Dateien</translation>
+    </message>
+    <message>
+        <source>Tokens</source>
+        <translation>Tokens</translation>
+    </message>
+    <message numerus="yes">
+        <source>%Ln files</source>
+        <translation>
+            <numerusform>%Ln Datei</numerusform>
+            <numerusform>%Ln Dateien</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::FileTreeView</name>
+    <message>
+        <source>Files</source>
+        <translation>Dateien</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::FilesPage</name>
+    <message>
+        <source>%1 patterns</source>
+        <translation>Muster: %1</translation>
+    </message>
+    <message>
+        <source>By name</source>
+        <translation>Nach Name</translation>
+    </message>
+    <message>
+        <source>Largest first</source>
+        <translation>Größte zuerst</translation>
+    </message>
+    <message>
+        <source>Files</source>
+        <translation>Dateien</translation>
+    </message>
+    <message>
+        <source>Left out</source>
+        <translation>Ausgelassen</translation>
+    </message>
+    <message>
+        <source>Changed</source>
+        <translation>Geändert</translation>
+    </message>
+    <message>
+        <source>Progress</source>
+        <translation>Fortschritt</translation>
+    </message>
+    <message>
+        <source>Try again</source>
+        <translation>Noch einmal</translation>
+    </message>
+    <message>
+        <source>include</source>
+        <translation>mit</translation>
+    </message>
+    <message>
+        <source>everything</source>
+        <translation>alles</translation>
+    </message>
+    <message>
+        <source>exclude</source>
+        <translation>ohne</translation>
+    </message>
+    <message>
+        <source>nothing</source>
+        <translation>nichts</translation>
+    </message>
+    <message>
+        <source>An answer with its question is taken to need %1 tokens</source>
+        <translation>Für eine Antwort mit ihrer Frage werden %1 Tokens gerechnet</translation>
+    </message>
+    <message>
+        <source>%1 tokens</source>
+        <translation>%1 Token</translation>
+    </message>
+    <message>
+        <source>Token budget</source>
+        <translation>Token-Budget</translation>
+    </message>
+    <message>
+        <source>Choose what fits</source>
+        <translation>Wählen, was passt</translation>
+    </message>
+    <message>
+        <source>Keep README and sources, leave out tests, then what is vendored or generated</source>
+        <translation>README und Quellen bleiben; Tests, dann Fremdes und Erzeugtes werden ausgelassen</translation>
+    </message>
+    <message>
+        <source>tokens, counted by %1</source>
+        <translation>Tokens, gezählt von %1</translation>
+    </message>
+    <message>
+        <source>Changed %1</source>
+        <translation>Geändert %1</translation>
+    </message>
+    <message>
+        <source>Files that changed</source>
+        <translation>Geänderte Dateien</translation>
+    </message>
+    <message>
+        <source>Files left out</source>
+        <translation>Ausgelassene Dateien</translation>
+    </message>
+    <message>
+        <source>Reading goes on from the first file that differs; what comes before it is used as it is.</source>
+        <translation>Gelesen wird ab der ersten Datei, die anders ist; was davor steht, wird weiter benutzt.</translation>
+    </message>
+    <message>
+        <source>Every file is either packed, unchecked or listed here with a reason.</source>
+        <translation>Jede Datei ist gepackt, abgewählt oder steht hier mit einem Grund.</translation>
+    </message>
+    <message>
+        <source>Looking at %1</source>
+        <translation>%1 wird angesehen</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1: %2</translation>
+    </message>
+    <message>
+        <source>%1 of %2</source>
+        <translation>%1 von %2</translation>
+    </message>
+    <message>
+        <source>%1 left</source>
+        <translation>noch %1</translation>
+    </message>
+    <message>
+        <source>“%1”</source>
+        <translation>„%1“</translation>
+    </message>
+    <message>
+        <source>Nothing is counted yet.</source>
+        <translation>Noch ist nichts gezählt.</translation>
+    </message>
+    <message>
+        <source>The patterns are being applied.</source>
+        <translation>Die Muster werden angewendet.</translation>
+    </message>
+    <message>
+        <source>No file is chosen.</source>
+        <translation>Keine Datei ist gewählt.</translation>
+    </message>
+    <message>
+        <source>Too much by %1 tokens: leave files out, or let Octavo choose.</source>
+        <translation>%1 Tokens zu viel: Dateien abwählen oder Octavo wählen lassen.</translation>
+    </message>
+    <message numerus="yes">
+        <source>of %1 tokens · room for about %Ln answers</source>
+        <translation>
+            <numerusform>von %1 Tokens · Platz für etwa %Ln Antwort</numerusform>
+            <numerusform>von %1 Tokens · Platz für etwa %Ln Antworten</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>All else</source>
+        <translation>Alles andere</translation>
+    </message>
+    <message>
+        <source>%1 of %2 · packed %3 · unchecked %4</source>
+        <translation>%1 von %2 · gepackt %3 · abgewählt %4</translation>
+    </message>
+    <message numerus="yes">
+        <source>Special-token text found in %Ln files is read as plain text.</source>
+        <translation>
+            <numerusform>Text von Sondertokens in %Ln Datei wird als einfacher Text gelesen.</numerusform>
+            <numerusform>Text von Sondertokens in %Ln Dateien wird als einfacher Text gelesen.</numerusform>
+        </translation>
     </message>
 </context>
 <context>
@@ -269,7 +570,7 @@
         <translation>Wie viele Felder zu sehen sind</translation>
     </message>
     <message>
-        <source>The panes&apos; answers side by side</source>
+        <source>The panes' answers side by side</source>
         <translation>Die Antworten der Felder nebeneinander</translation>
     </message>
 </context>
@@ -296,7 +597,7 @@
         <translation>Ohne Titel</translation>
     </message>
     <message numerus="yes">
-        <source>%n message(s)</source>
+        <source>%n messages</source>
         <translation>
             <numerusform>%n Nachricht</numerusform>
             <numerusform>%n Nachrichten</numerusform>
@@ -304,10 +605,17 @@
     </message>
 </context>
 <context>
+    <name>octavo::ui::LeftOutModel</name>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1: %2</translation>
+    </message>
+</context>
+<context>
     <name>octavo::ui::LineChart</name>
     <message>
         <source>%1 s ago</source>
-        <translation type="unfinished"></translation>
+        <translation>vor %1 s</translation>
     </message>
 </context>
 <context>
@@ -343,6 +651,56 @@
         <translation>Rückgängig</translation>
     </message>
     <message>
+        <source>No pane has a context yet: add a repository first.</source>
+        <translation>Noch hat kein Feld einen Kontext: Fügen Sie erst ein Repository hinzu.</translation>
+    </message>
+    <message>
+        <source>No pane is free: wait for an answer or stop one.</source>
+        <translation>Kein Feld ist frei: Warten Sie auf eine Antwort, oder halten Sie eine an.</translation>
+    </message>
+    <message numerus="yes">
+        <source>Sent to %n panes</source>
+        <translation>
+            <numerusform>An %n Feld gesendet</numerusform>
+            <numerusform>An %n Felder gesendet</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n panes are busy and keep their context.</source>
+        <translation>
+            <numerusform>%n Feld ist beschäftigt und behält seinen Kontext.</numerusform>
+            <numerusform>%n Felder sind beschäftigt und behalten ihren Kontext.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Remove %1? Conversations about it stay in the history.</source>
+        <translation>%1 entfernen? Gespräche darüber bleiben im Verlauf.</translation>
+    </message>
+    <message>
+        <source>Remove</source>
+        <translation>Entfernen</translation>
+    </message>
+    <message>
+        <source>There is no conversation to export in this pane.</source>
+        <translation>In diesem Feld gibt es kein Gespräch zum Exportieren.</translation>
+    </message>
+    <message>
+        <source>Export conversation</source>
+        <translation>Gespräch exportieren</translation>
+    </message>
+    <message>
+        <source>Markdown (*.md)</source>
+        <translation>Markdown (*.md)</translation>
+    </message>
+    <message>
+        <source>JSON (*.json)</source>
+        <translation>JSON (*.json)</translation>
+    </message>
+    <message>
+        <source>Exported to %1</source>
+        <translation>Exportiert nach %1</translation>
+    </message>
+    <message>
         <source>Add repository…</source>
         <translation>Repository hinzufügen …</translation>
     </message>
@@ -357,6 +715,10 @@
     <message>
         <source>New conversation</source>
         <translation>Neues Gespräch</translation>
+    </message>
+    <message>
+        <source>Continue the answer</source>
+        <translation>Antwort fortsetzen</translation>
     </message>
     <message>
         <source>Regenerate</source>
@@ -442,53 +804,179 @@
         <source>Go to pane %1</source>
         <translation>Zu Feld %1</translation>
     </message>
+</context>
+<context>
+    <name>octavo::ui::MemoryPage</name>
     <message>
-        <source>No pane has a context yet: add a repository first.</source>
-        <translation>Noch hat kein Feld einen Kontext: Fügen Sie erst ein Repository hinzu.</translation>
+        <source> GiB</source>
+        <translation> GiB</translation>
     </message>
     <message>
-        <source>No pane is free: wait for an answer or stop one.</source>
-        <translation>Kein Feld ist frei: Warten Sie auf eine Antwort, oder halten Sie eine an.</translation>
+        <source>What is free</source>
+        <translation>Was frei ist</translation>
     </message>
     <message>
-        <source>Sent to 1 pane</source>
-        <translation>An 1 Feld gesendet</translation>
+        <source>None</source>
+        <translation>Keine</translation>
     </message>
     <message>
-        <source>Sent to %1 panes</source>
-        <translation>An %1 Felder gesendet</translation>
+        <source>Automatic</source>
+        <translation>Automatisch</translation>
     </message>
     <message>
-        <source>%1 panes are busy and keep their context.</source>
-        <translation>%1 Felder arbeiten und behalten ihren Kontext.</translation>
+        <source>Always</source>
+        <translation>Immer</translation>
     </message>
     <message>
-        <source>Remove %1? Conversations about it stay in the history.</source>
-        <translation>%1 entfernen? Gespräche darüber bleiben im Verlauf.</translation>
+        <source>Never</source>
+        <translation>Nie</translation>
     </message>
     <message>
-        <source>Remove</source>
-        <translation>Entfernen</translation>
+        <source>What the model allows</source>
+        <translation>Was das Modell erlaubt</translation>
     </message>
     <message>
-        <source>There is no conversation to export in this pane.</source>
-        <translation>In diesem Feld gibt es kein Gespräch zum Exportieren.</translation>
+        <source>Memory</source>
+        <translation>Speicher</translation>
     </message>
     <message>
-        <source>Export conversation</source>
-        <translation>Gespräch exportieren</translation>
+        <source>Takes effect when Octavo starts next.</source>
+        <translation>Gilt ab dem nächsten Start von Octavo.</translation>
     </message>
     <message>
-        <source>Markdown (*.md)</source>
-        <translation>Markdown (*.md)</translation>
+        <source>Picked rows</source>
+        <translation>Gewählte Zeilen</translation>
     </message>
     <message>
-        <source>JSON (*.json)</source>
-        <translation>JSON (*.json)</translation>
+        <source>A step reads about 2,000 rows of a long context, chosen by a sketch, instead of all of them: faster, and close to exact. Automatic does so where the context is long and the model has a basis for it.</source>
+        <translation>Ein Schritt liest von einem langen Kontext etwa 2.000 Zeilen, nach einer Skizze gewählt, statt aller: schneller und fast genau. Automatisch gilt das, wo der Kontext lang ist und das Modell eine Basis dafür hat.</translation>
     </message>
     <message>
-        <source>Exported to %1</source>
-        <translation>Exportiert nach %1</translation>
+        <source>Tokens per agent</source>
+        <translation>Tokens je Agent</translation>
+    </message>
+    <message>
+        <source>The longest context with its conversation, up to 250,000 unless you say more.</source>
+        <translation>Der längste Kontext mit seinem Gespräch: bis 250.000, wenn hier nicht mehr steht.</translation>
+    </message>
+    <message>
+        <source>Memory for contexts</source>
+        <translation>Speicher für Kontexte</translation>
+    </message>
+    <message>
+        <source>What all contexts may take together. A context that does not fit is refused with what it needs; nothing is swapped.</source>
+        <translation>Was alle Kontexte zusammen belegen dürfen. Einer, der nicht passt, wird abgelehnt, mit dem, was er braucht; nichts wird ausgelagert.</translation>
+    </message>
+    <message>
+        <source>Saved contexts</source>
+        <translation>Gespeicherte Kontexte</translation>
+    </message>
+    <message>
+        <source>What was read is kept on disk and opened again without reading; the oldest go first when this much is full.</source>
+        <translation>Gelesenes bleibt auf der Platte und wird ohne Lesen wieder geöffnet; ist so viel belegt, gehen die ältesten zuerst.</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::ModelPage</name>
+    <message>
+        <source>%1 B parameters</source>
+        <translation>%1 Mrd. Parameter</translation>
+    </message>
+    <message>
+        <source>%1 M parameters</source>
+        <translation>%1 Mio. Parameter</translation>
+    </message>
+    <message>
+        <source>Folder of the model</source>
+        <translation>Ordner des Modells</translation>
+    </message>
+    <message>
+        <source>The demo model that comes with Octavo</source>
+        <translation>Das Demo-Modell, das Octavo mitbringt</translation>
+    </message>
+    <message>
+        <source>Browse…</source>
+        <translation>Durchsuchen…</translation>
+    </message>
+    <message>
+        <source>Device</source>
+        <translation>Gerät</translation>
+    </message>
+    <message>
+        <source>Automatic: the GPUs that are there, else the CPU</source>
+        <translation>Automatisch: vorhandene GPUs, sonst die CPU</translation>
+    </message>
+    <message>
+        <source>%1 · %2 · %3</source>
+        <translation>%1 · %2 · %3</translation>
+    </message>
+    <message>
+        <source>Model</source>
+        <translation>Modell</translation>
+    </message>
+    <message>
+        <source>Examining…</source>
+        <translation>Wird geprüft…</translation>
+    </message>
+    <message>
+        <source>RAM</source>
+        <translation>RAM</translation>
+    </message>
+    <message>
+        <source>Memory needed</source>
+        <translation>Benötigter Speicher</translation>
+    </message>
+    <message>
+        <source>Model and device</source>
+        <translation>Modell und Gerät</translation>
+    </message>
+    <message>
+        <source>Takes effect when Octavo starts next.</source>
+        <translation>Gilt ab dem nächsten Start von Octavo.</translation>
+    </message>
+    <message>
+        <source>Choose a model</source>
+        <translation>Modell wählen</translation>
+    </message>
+    <message>
+        <source>This model cannot be loaded.</source>
+        <translation>Dieses Modell kann nicht geladen werden.</translation>
+    </message>
+    <message>
+        <source>%1 fits: %2 agents of up to %3 tokens each.</source>
+        <translation>%1 passt: %2 Agenten mit je bis zu %3 Tokens.</translation>
+    </message>
+    <message>
+        <source>%1 runs, but not with %2 agents of %3 tokens: %4 tokens each would fit.</source>
+        <translation>%1 läuft, aber nicht mit %2 Agenten zu %3 Tokens: je %4 Tokens würden passen.</translation>
+    </message>
+    <message>
+        <source>%1 does not fit into the memory that is free.</source>
+        <translation>%1 passt nicht in den freien Speicher.</translation>
+    </message>
+    <message>
+        <source>%1 cannot run as it is.</source>
+        <translation>%1 kann so nicht laufen.</translation>
+    </message>
+    <message>
+        <source>%1 on disk</source>
+        <translation>%1 auf der Platte</translation>
+    </message>
+    <message>
+        <source>%1 of %2 VRAM</source>
+        <translation>%1 von %2 VRAM</translation>
+    </message>
+    <message>
+        <source>Weights</source>
+        <translation>Gewichte</translation>
+    </message>
+    <message>
+        <source>Contexts, if all are full</source>
+        <translation>Kontexte, wenn alle voll sind</translation>
+    </message>
+    <message>
+        <source>%1 of %2 free</source>
+        <translation>%1 von %2 frei</translation>
     </message>
 </context>
 <context>
@@ -583,6 +1071,10 @@
     <message>
         <source>New conversation</source>
         <translation>Neues Gespräch</translation>
+    </message>
+    <message>
+        <source>Continue the answer</source>
+        <translation>Antwort fortsetzen</translation>
     </message>
     <message>
         <source>Regenerate</source>
@@ -720,14 +1212,115 @@
     </message>
 </context>
 <context>
+    <name>octavo::ui::PanesPage</name>
+    <message>
+        <source>A pane that changes its context starts a new conversation; the old one stays in the history.</source>
+        <translation>Ein Feld mit neuem Kontext beginnt ein neues Gespräch; das alte bleibt im Verlauf.</translation>
+    </message>
+    <message>
+        <source>All panes</source>
+        <translation>Alle Felder</translation>
+    </message>
+    <message>
+        <source>None</source>
+        <translation>Keins</translation>
+    </message>
+    <message>
+        <source>Who asks about %1?</source>
+        <translation>Wer fragt zu %1?</translation>
+    </message>
+    <message>
+        <source>%1, now %2</source>
+        <translation>%1, jetzt %2</translation>
+    </message>
+    <message>
+        <source>%1 · answering</source>
+        <translation>%1 · antwortet</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::ReadPage</name>
+    <message>
+        <source>It is read once and shared by all panes on this commit. You may close this window: reading goes on.</source>
+        <translation>Er wird einmal gelesen und von allen Feldern zu diesem Commit geteilt. Dieses Fenster darf geschlossen werden: das Lesen geht weiter.</translation>
+    </message>
+    <message>
+        <source>Pack the files and turn them into tokens</source>
+        <translation>Dateien packen und in Tokens wandeln</translation>
+    </message>
+    <message>
+        <source>Read the tokens into memory</source>
+        <translation>Tokens in den Speicher lesen</translation>
+    </message>
+    <message>
+        <source>Reading</source>
+        <translation>Wird gelesen</translation>
+    </message>
+    <message>
+        <source>Ready for questions</source>
+        <translation>Bereit für Fragen</translation>
+    </message>
+    <message>
+        <source>Stop reading</source>
+        <translation>Lesen anhalten</translation>
+    </message>
+    <message>
+        <source>done</source>
+        <translation>fertig</translation>
+    </message>
+    <message>
+        <source>running</source>
+        <translation>läuft</translation>
+    </message>
+    <message>
+        <source>to come</source>
+        <translation>kommt noch</translation>
+    </message>
+    <message>
+        <source>%1 @ %2</source>
+        <translation>%1 @ %2</translation>
+    </message>
+    <message>
+        <source>%1 of %2 tokens</source>
+        <translation>%1 von %2 Token</translation>
+    </message>
+    <message>
+        <source>%1 tok/s</source>
+        <translation>%1 Tok/s</translation>
+    </message>
+    <message>
+        <source>%1 left</source>
+        <translation>noch %1</translation>
+    </message>
+    <message>
+        <source>stopped; it is read once a question needs it</source>
+        <translation>angehalten; gelesen wird, sobald eine Frage es braucht</translation>
+    </message>
+    <message>
+        <source>Try again</source>
+        <translation>Noch einmal</translation>
+    </message>
+    <message>
+        <source>Resume reading</source>
+        <translation>Weiterlesen</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::RepositoryIntake</name>
+    <message>
+        <source>%1: the first %L2 of %L3 files (%L4 tokens), so that answers come soon. Add repository chooses what else is read.</source>
+        <translation>%1: die ersten %L2 von %L3 Dateien (%L4 Tokens), damit Antworten bald kommen. Unter Repository hinzufügen wird gewählt, was noch gelesen wird.</translation>
+    </message>
+</context>
+<context>
     <name>octavo::ui::SchedulerStrip</name>
     <message>
-        <source>Scheduler: what each agent&apos;s time went into</source>
-        <translation type="unfinished"></translation>
+        <source>Scheduler: what each agent's time went into</source>
+        <translation>Ablauf: womit jeder Agent seine Zeit verbracht hat</translation>
     </message>
     <message>
         <source>Scheduler</source>
-        <translation type="unfinished"></translation>
+        <translation>Ablauf</translation>
     </message>
     <message>
         <source>reading</source>
@@ -739,19 +1332,19 @@
     </message>
     <message>
         <source>checking drafts</source>
-        <translation type="unfinished"></translation>
+        <translation>prüft Entwürfe</translation>
     </message>
     <message>
         <source>%1 %2% of the time</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 %2 % der Zeit</translation>
     </message>
     <message>
         <source>%1, %2 s ago: %3</source>
-        <translation type="unfinished"></translation>
+        <translation>%1, vor %2 s: %3</translation>
     </message>
     <message>
         <source>Agent %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Agent %1</translation>
     </message>
     <message>
         <source>idle</source>
@@ -762,15 +1355,260 @@
     <name>octavo::ui::SegmentBar</name>
     <message>
         <source>%1: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: %2</translation>
     </message>
     <message>
         <source>Free: %1 of %2</source>
-        <translation type="unfinished"></translation>
+        <translation>Frei: %1 von %2</translation>
     </message>
     <message>
         <source>Over by %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Um %1 zu viel</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::SelectionWords</name>
+    <message>
+        <source>left out by you</source>
+        <translation>von Ihnen ausgelassen</translation>
+    </message>
+    <message>
+        <source>left out by the patterns</source>
+        <translation>von den Mustern ausgelassen</translation>
+    </message>
+    <message>
+        <source>just now</source>
+        <translation>gerade eben</translation>
+    </message>
+    <message>
+        <source>%1 min ago</source>
+        <translation>vor %1 min</translation>
+    </message>
+    <message>
+        <source>%1 h ago</source>
+        <translation>vor %1 h</translation>
+    </message>
+    <message>
+        <source>yesterday</source>
+        <translation>gestern</translation>
+    </message>
+    <message>
+        <source>%1 days ago</source>
+        <translation>vor %1 Tagen</translation>
+    </message>
+    <message>
+        <source>reading time not known yet</source>
+        <translation>Lesezeit noch nicht bekannt</translation>
+    </message>
+    <message>
+        <source>reads in about %1 s</source>
+        <translation>in etwa %1 s gelesen</translation>
+    </message>
+    <message>
+        <source>reads in about %1 min</source>
+        <translation>in etwa %1 min gelesen</translation>
+    </message>
+    <message>
+        <source>%1 of RAM</source>
+        <translation>%1 RAM</translation>
+    </message>
+    <message>
+        <source>shared by all panes on this commit</source>
+        <translation>von allen Feldern zu diesem Commit geteilt</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::SettingsDialog</name>
+    <message>
+        <source>Settings</source>
+        <translation>Einstellungen</translation>
+    </message>
+    <message>
+        <source>Pages</source>
+        <translation>Seiten</translation>
+    </message>
+    <message>
+        <source>Appearance</source>
+        <translation>Aussehen</translation>
+    </message>
+    <message>
+        <source>Model and device</source>
+        <translation>Modell und Gerät</translation>
+    </message>
+    <message>
+        <source>Answers</source>
+        <translation>Antworten</translation>
+    </message>
+    <message>
+        <source>Memory</source>
+        <translation>Speicher</translation>
+    </message>
+    <message>
+        <source>Shortcuts</source>
+        <translation>Tasten</translation>
+    </message>
+    <message>
+        <source>Close</source>
+        <translation>Schließen</translation>
+    </message>
+    <message>
+        <source>As the desktop</source>
+        <translation>Wie der Desktop</translation>
+    </message>
+    <message>
+        <source>Light</source>
+        <translation>Hell</translation>
+    </message>
+    <message>
+        <source>Dark</source>
+        <translation>Dunkel</translation>
+    </message>
+    <message>
+        <source>High contrast</source>
+        <translation>Hoher Kontrast</translation>
+    </message>
+    <message>
+        <source>%1%</source>
+        <translation>%1 %</translation>
+    </message>
+    <message>
+        <source>Theme</source>
+        <translation>Farben</translation>
+    </message>
+    <message>
+        <source>Text size</source>
+        <translation>Schriftgröße</translation>
+    </message>
+    <message>
+        <source>of everything in the window</source>
+        <translation>von allem im Fenster</translation>
+    </message>
+    <message>
+        <source>Hold from the next question on. At temperature 0 the same question gets the same answer.</source>
+        <translation>Gelten ab der nächsten Frage. Bei Temperatur 0 bekommt dieselbe Frage dieselbe Antwort.</translation>
+    </message>
+    <message>
+        <source>Temperature</source>
+        <translation>Temperatur</translation>
+    </message>
+    <message>
+        <source>0 takes the likeliest token each time</source>
+        <translation>0 nimmt jedes Mal das wahrscheinlichste Token</translation>
+    </message>
+    <message>
+        <source>Top-k</source>
+        <translation>Top-k</translation>
+    </message>
+    <message>
+        <source>tokens to draw from; 0: all</source>
+        <translation>Tokens, aus denen gezogen wird; 0: alle</translation>
+    </message>
+    <message>
+        <source>Top-p</source>
+        <translation>Top-p</translation>
+    </message>
+    <message>
+        <source>share of probability to draw from; 1: all</source>
+        <translation>Anteil der Wahrscheinlichkeit, aus dem gezogen wird; 1: alles</translation>
+    </message>
+    <message>
+        <source>Min-p</source>
+        <translation>Min-p</translation>
+    </message>
+    <message>
+        <source>least share of the likeliest token's probability; 0: off</source>
+        <translation>Mindestanteil an der Wahrscheinlichkeit des ersten Tokens; 0: aus</translation>
+    </message>
+    <message>
+        <source>Seed</source>
+        <translation>Startwert</translation>
+    </message>
+    <message>
+        <source>the same seed draws the same tokens</source>
+        <translation>derselbe Startwert zieht dieselben Tokens</translation>
+    </message>
+    <message>
+        <source>Longest answer</source>
+        <translation>Längste Antwort</translation>
+    </message>
+    <message>
+        <source>tokens</source>
+        <translation>Tokens</translation>
+    </message>
+    <message>
+        <source>On</source>
+        <translation>An</translation>
+    </message>
+    <message>
+        <source>Off</source>
+        <translation>Aus</translation>
+    </message>
+    <message>
+        <source>Drafts</source>
+        <translation>Entwürfe</translation>
+    </message>
+    <message>
+        <source>Guess several tokens ahead, from the code that was read and by the model's own drafts where it has them, and check them in one step. The answer is the same, it comes sooner.</source>
+        <translation>Mehrere Tokens vorausraten, aus dem gelesenen Code und mit den Entwürfen des Modells, wo es welche hat, und in einem Schritt prüfen. Die Antwort ist dieselbe, sie kommt früher.</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::ShortcutsPage</name>
+    <message>
+        <source>No key</source>
+        <translation>Keine Taste</translation>
+    </message>
+    <message>
+        <source>Default</source>
+        <translation>Vorgabe</translation>
+    </message>
+    <message>
+        <source>Command</source>
+        <translation>Befehl</translation>
+    </message>
+    <message>
+        <source>Key</source>
+        <translation>Taste</translation>
+    </message>
+    <message>
+        <source>Find a command or a key</source>
+        <translation>Befehl oder Taste finden</translation>
+    </message>
+    <message>
+        <source>Shortcuts</source>
+        <translation>Tasten</translation>
+    </message>
+    <message>
+        <source>New key</source>
+        <translation>Neue Taste</translation>
+    </message>
+    <message>
+        <source>Press a key</source>
+        <translation>Taste drücken</translation>
+    </message>
+    <message>
+        <source>%1 is the key of “%2” now.</source>
+        <translation>%1 ist jetzt die Taste für „%2“.</translation>
+    </message>
+    <message>
+        <source>No command is called that.</source>
+        <translation>So heißt kein Befehl.</translation>
+    </message>
+    <message>
+        <source>Press a key for “%1” in the field above.</source>
+        <translation>Im Feld oben eine Taste für „%1“ drücken.</translation>
+    </message>
+    <message>
+        <source>%1 alone would be missing wherever you write: add Ctrl or Alt.</source>
+        <translation>%1 allein würde beim Schreiben fehlen: mit Strg oder Alt verbinden.</translation>
+    </message>
+    <message>
+        <source>%1 is the key of “%2”: choose another, or take it away there first.</source>
+        <translation>%1 ist die Taste für „%2“: eine andere wählen oder sie dort erst wegnehmen.</translation>
+    </message>
+    <message>
+        <source>%1 now runs “%2”.</source>
+        <translation>%1 führt jetzt „%2“ aus.</translation>
     </message>
 </context>
 <context>
@@ -816,8 +1654,16 @@
         <translation>Lesen anhalten</translation>
     </message>
     <message>
+        <source>Read now</source>
+        <translation>Jetzt lesen</translation>
+    </message>
+    <message>
         <source>Change files…</source>
         <translation>Dateien ändern …</translation>
+    </message>
+    <message>
+        <source>Update to %1…</source>
+        <translation>Auf %1 bringen…</translation>
     </message>
     <message>
         <source>Remove context</source>
@@ -837,25 +1683,206 @@
     </message>
 </context>
 <context>
+    <name>octavo::ui::SourcePage</name>
+    <message>
+        <source>Where is the repository?</source>
+        <translation>Wo liegt das Repository?</translation>
+    </message>
+    <message>
+        <source>Octavo reads one commit and never writes to a repository. Nothing leaves this machine.</source>
+        <translation>Octavo liest einen Commit und schreibt nie in ein Repository. Nichts verlässt diesen Rechner.</translation>
+    </message>
+    <message>
+        <source>Folder of the repository</source>
+        <translation>Ordner des Repositorys</translation>
+    </message>
+    <message>
+        <source>Path of a folder, or drop one here</source>
+        <translation>Pfad eines Ordners, oder einen hier ablegen</translation>
+    </message>
+    <message>
+        <source>Browse…</source>
+        <translation>Durchsuchen…</translation>
+    </message>
+    <message>
+        <source>A folder on this machine</source>
+        <translation>Ein Ordner auf diesem Rechner</translation>
+    </message>
+    <message>
+        <source>URL to clone</source>
+        <translation>Zu klonende URL</translation>
+    </message>
+    <message>
+        <source>Clone</source>
+        <translation>Klonen</translation>
+    </message>
+    <message>
+        <source>Through https, or ssh with the keys of your agent.</source>
+        <translation>Über https, oder ssh mit den Schlüsseln Ihres Agenten.</translation>
+    </message>
+    <message>
+        <source>Goes into %1</source>
+        <translation>Kommt nach %1</translation>
+    </message>
+    <message>
+        <source>Progress of the clone</source>
+        <translation>Fortschritt des Klonens</translation>
+    </message>
+    <message>
+        <source>Clone from a URL</source>
+        <translation>Von einer URL klonen</translation>
+    </message>
+    <message>
+        <source>Branch, tag or commit</source>
+        <translation>Branch, Tag oder Commit</translation>
+    </message>
+    <message>
+        <source>Trust for Octavo only</source>
+        <translation>Nur für Octavo vertrauen</translation>
+    </message>
+    <message>
+        <source>Use %1</source>
+        <translation>%1 benutzen</translation>
+    </message>
+    <message>
+        <source>Choose a repository</source>
+        <translation>Repository wählen</translation>
+    </message>
+    <message>
+        <source>This cannot be read</source>
+        <translation>Das lässt sich nicht lesen</translation>
+    </message>
+    <message>
+        <source>“%1”</source>
+        <translation>„%1“</translation>
+    </message>
+    <message>
+        <source>Cancel</source>
+        <translation>Abbrechen</translation>
+    </message>
+    <message>
+        <source>Cancel the clone</source>
+        <translation>Klonen abbrechen</translation>
+    </message>
+    <message>
+        <source>Connecting</source>
+        <translation>Verbinden</translation>
+    </message>
+    <message>
+        <source>%1 of %2</source>
+        <translation>%1 von %2</translation>
+    </message>
+    <message>
+        <source>%1 left</source>
+        <translation>noch %1</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::SourceViewer</name>
+    <message>
+        <source>Source</source>
+        <translation>Quelle</translation>
+    </message>
+    <message>
+        <source>Find in this file</source>
+        <translation>In dieser Datei finden</translation>
+    </message>
+    <message>
+        <source>Find</source>
+        <translation>Finden</translation>
+    </message>
+    <message>
+        <source>Open in editor</source>
+        <translation>Im Editor öffnen</translation>
+    </message>
+    <message>
+        <source>Opens the file of the working folder, which may differ from the commit</source>
+        <translation>Öffnet die Datei des Arbeitsordners; sie kann vom Commit abweichen</translation>
+    </message>
+    <message>
+        <source>%1 @ %2</source>
+        <translation>%1 @ %2</translation>
+    </message>
+    <message>
+        <source>lines %1–%2 · </source>
+        <translation>Zeilen %1–%2 · </translation>
+    </message>
+    <message>
+        <source>line %1 · </source>
+        <translation>Zeile %1 · </translation>
+    </message>
+    <message>
+        <source>as of %1</source>
+        <translation>Stand %1</translation>
+    </message>
+    <message>
+        <source>The file is not in the working folder: it may have moved since this commit.</source>
+        <translation>Die Datei ist nicht im Arbeitsordner: sie kann seit diesem Commit verschoben sein.</translation>
+    </message>
+    <message>
+        <source>No editor could be started: set VISUAL to the one you use.</source>
+        <translation>Kein Editor ließ sich starten: VISUAL auf den Ihren setzen.</translation>
+    </message>
+</context>
+<context>
     <name>octavo::ui::StackedChart</name>
     <message>
         <source>%1: %2</source>
-        <translation type="unfinished"></translation>
+        <translation>%1: %2</translation>
     </message>
     <message>
         <source>All: %1</source>
-        <translation type="unfinished"></translation>
+        <translation>Alle: %1</translation>
     </message>
     <message>
         <source>%1 s ago</source>
-        <translation type="unfinished"></translation>
+        <translation>vor %1 s</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::StageWords</name>
+    <message>
+        <source>Listing files</source>
+        <translation>Dateien auflisten</translation>
+    </message>
+    <message>
+        <source>Counting tokens</source>
+        <translation>Tokens zählen</translation>
+    </message>
+    <message>
+        <source>Receiving objects</source>
+        <translation>Objekte empfangen</translation>
+    </message>
+    <message>
+        <source>Resolving deltas</source>
+        <translation>Differenzen auflösen</translation>
+    </message>
+    <message>
+        <source>Writing files</source>
+        <translation>Dateien schreiben</translation>
+    </message>
+    <message>
+        <source>Reading the configuration</source>
+        <translation>Konfiguration lesen</translation>
+    </message>
+    <message>
+        <source>Opening the weights</source>
+        <translation>Gewichte öffnen</translation>
+    </message>
+    <message>
+        <source>Ready</source>
+        <translation>Bereit</translation>
     </message>
 </context>
 <context>
     <name>octavo::ui::StartPage</name>
     <message>
-        <source>Add a repository…</source>
-        <translation>Ein Repository hinzufügen …</translation>
+        <source>Open a repository…</source>
+        <translation>Repository öffnen…</translation>
+    </message>
+    <message>
+        <source>Choose what is read…</source>
+        <translation>Wählen, was gelesen wird…</translation>
     </message>
     <message>
         <source>Choose a model…</source>
@@ -864,6 +1891,26 @@
     <message>
         <source>Quit</source>
         <translation>Beenden</translation>
+    </message>
+    <message>
+        <source>or drop a folder here</source>
+        <translation>oder einen Ordner hier ablegen</translation>
+    </message>
+    <message>
+        <source>It can</source>
+        <translation>Es kann</translation>
+    </message>
+    <message>
+        <source>It cannot</source>
+        <translation>Es kann nicht</translation>
+    </message>
+    <message>
+        <source>For more</source>
+        <translation>Für mehr</translation>
+    </message>
+    <message>
+        <source>Open a repository</source>
+        <translation>Repository öffnen</translation>
     </message>
     <message>
         <source>Loading the model</source>
@@ -882,16 +1929,28 @@
         <translation>Acht Agenten für Ihren Code</translation>
     </message>
     <message>
-        <source>Add a git repository: Octavo reads one commit of it, on this machine, and eight panes answer questions about it side by side. What an answer quotes is looked up in that commit and marked as verified or not.</source>
-        <translation>Fügen Sie ein Git-Repository hinzu: Octavo liest einen Commit davon, auf diesem Rechner, und acht Felder beantworten nebeneinander Fragen dazu. Was eine Antwort zitiert, wird in diesem Commit nachgeschlagen und als belegt oder nicht belegt gekennzeichnet.</translation>
-    </message>
-    <message>
-        <source>The demo model is loaded (%1 parameters). It is small: it finds definitions, quotes code and names files, and it can be wrong about anything beyond that. For real answers choose a folder with a Qwen3.5 checkpoint from Hugging Face in the settings; it stays on this machine, too.</source>
-        <translation>Geladen ist das Vorführmodell (%1 Parameter). Es ist klein: Es findet Definitionen, zitiert Code und nennt Dateien; bei allem darüber hinaus kann es sich irren. Für richtige Antworten wählen Sie in den Einstellungen einen Ordner mit einem Qwen3.5-Modell von Hugging Face; auch das bleibt auf diesem Rechner.</translation>
+        <source>Octavo reads one commit of a git repository, on this machine, and eight panes answer questions about it side by side. What an answer quotes is looked up in that commit and marked as verified or not.</source>
+        <translation>Octavo liest einen Commit eines Git-Repositorys, auf diesem Rechner, und acht Felder beantworten nebeneinander Fragen dazu. Was eine Antwort zitiert, wird in diesem Commit nachgeschlagen und als belegt oder unbelegt markiert.</translation>
     </message>
     <message>
         <source>%1 is loaded, with room for %2 tokens per agent.</source>
         <translation>%1 ist geladen, mit Platz für %2 Token je Agent.</translation>
+    </message>
+    <message>
+        <source>The demo model is loaded: %1 parameters</source>
+        <translation>Das Demo-Modell ist geladen: %1 Parameter</translation>
+    </message>
+    <message>
+        <source>Find definitions, quote code and name files, within seconds of reading. On a CPU the first 24,000 tokens of a repository are read to begin with.</source>
+        <translation>Definitionen finden, Code zitieren und Dateien nennen, Sekunden nach dem Lesen. Auf einer CPU werden zunächst die ersten 24.000 Tokens eines Repositorys gelesen.</translation>
+    </message>
+    <message>
+        <source>Explain, judge or write code. It often names the wrong file: the marks on an answer say what stands where.</source>
+        <translation>Code erklären, beurteilen oder schreiben. Es nennt oft die falsche Datei: die Marken an einer Antwort sagen, was wo steht.</translation>
+    </message>
+    <message>
+        <source>Octavo is made for Qwen3.8-27B in int4 from Hugging Face, on one or two GPUs of 24 GB. Download it into a folder and choose that folder in the settings; they say whether it fits before anything is loaded.</source>
+        <translation>Octavo ist für Qwen3.8-27B in int4 von Hugging Face gemacht, auf einer oder zwei GPUs mit 24 GB. In einen Ordner laden und ihn in den Einstellungen wählen; dort steht, ob es passt, bevor etwas geladen wird.</translation>
     </message>
 </context>
 <context>
@@ -937,7 +1996,7 @@
     </message>
     <message>
         <source>%1 s</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 s</translation>
     </message>
     <message>
         <source>%1 min</source>
@@ -945,79 +2004,71 @@
     </message>
     <message>
         <source>%1 ms</source>
-        <translation type="unfinished"></translation>
+        <translation>%1 ms</translation>
     </message>
     <message>
         <source>all agents · accepted drafts %1 · worst gap %2 · TTFT %3</source>
-        <translation type="unfinished"></translation>
+        <translation>alle Agenten · Entwürfe angenommen %1 · längste Lücke %2 · TTFT %3</translation>
     </message>
     <message>
         <source>All agents</source>
-        <translation type="unfinished"></translation>
+        <translation>Alle Agenten</translation>
     </message>
     <message>
         <source> tok/s</source>
-        <translation type="unfinished"></translation>
+        <translation> Tok/s</translation>
     </message>
     <message>
         <source>Drafts accepted per round, mean over the agents · longest wait for a token in an answer · time to first token, median over the agents</source>
-        <translation type="unfinished"></translation>
+        <translation>Angenommene Entwürfe je Runde, Mittel der Agenten · längstes Warten auf ein Token einer Antwort · Zeit bis zum ersten Token, Median der Agenten</translation>
     </message>
     <message>
         <source>Time window</source>
-        <translation type="unfinished"></translation>
+        <translation>Zeitfenster</translation>
     </message>
     <message>
         <source>Pause</source>
-        <translation type="unfinished"></translation>
+        <translation>Anhalten</translation>
     </message>
     <message>
         <source>Hold the charts still; recording goes on</source>
-        <translation type="unfinished"></translation>
+        <translation>Bilder anhalten; aufgezeichnet wird weiter</translation>
     </message>
     <message>
         <source>CSV</source>
-        <translation type="unfinished"></translation>
+        <translation>CSV</translation>
     </message>
     <message>
         <source>Export as CSV</source>
-        <translation type="unfinished"></translation>
+        <translation>Als CSV exportieren</translation>
     </message>
     <message>
         <source>Save the figures of the shown time as CSV</source>
-        <translation type="unfinished"></translation>
+        <translation>Die Zahlen der gezeigten Zeit als CSV speichern</translation>
     </message>
     <message>
         <source>PNG</source>
-        <translation type="unfinished"></translation>
+        <translation>PNG</translation>
     </message>
     <message>
         <source>Export as PNG</source>
-        <translation type="unfinished"></translation>
+        <translation>Als PNG exportieren</translation>
     </message>
     <message>
         <source>Save a picture of the dashboard</source>
-        <translation type="unfinished"></translation>
+        <translation>Ein Bild der Anzeige speichern</translation>
     </message>
     <message>
         <source>Tokens per second by agent</source>
-        <translation type="unfinished"></translation>
+        <translation>Tokens je Sekunde nach Agent</translation>
     </message>
     <message>
         <source>Resume</source>
-        <translation type="unfinished"></translation>
+        <translation>Weiter</translation>
     </message>
 </context>
 <context>
     <name>octavo::ui::TranscriptView</name>
-    <message>
-        <source>Scroll the transcript</source>
-        <translation>Verlauf rollen</translation>
-    </message>
-    <message>
-        <source>Jump to end</source>
-        <translation>Ans Ende springen</translation>
-    </message>
     <message>
         <source>Copy</source>
         <translation>Kopieren</translation>
@@ -1029,6 +2080,14 @@
     <message>
         <source>Copy answer as Markdown</source>
         <translation>Antwort als Markdown kopieren</translation>
+    </message>
+    <message>
+        <source>Scroll the transcript</source>
+        <translation>Verlauf rollen</translation>
+    </message>
+    <message>
+        <source>Jump to end</source>
+        <translation>Ans Ende springen</translation>
     </message>
 </context>
 <context>
@@ -1092,6 +2151,10 @@
     <message>
         <source>%1 drafted</source>
         <translation>%1 entworfen</translation>
+    </message>
+    <message>
+        <source>Continue</source>
+        <translation>Fortsetzen</translation>
     </message>
     <message>
         <source>Regenerate</source>

@@ -110,7 +110,7 @@ void shootSettings(const std::function<QString(const char*)>& file)
     QAction zoom(QStringLiteral("Zoom pane"));
     zoom.setShortcut(QKeySequence(QStringLiteral("F11")));
     QTemporaryDir folder;
-    ui::SettingsDialog dialog(workbench.get(), {&ask, &zoom}, folder.filePath(QStringLiteral("octavo.ini")));
+    ui::SettingsDialog dialog(workbench.get(), {&ask, &zoom}, {}, folder.filePath(QStringLiteral("octavo.ini")));
     using Page = ui::SettingsDialog::Page;
     const std::pair<Page, const char*> pages[] = {{Page::Appearance, "settings-appearance"},
                                                   {Page::Model, "settings-model"},

@@ -11,6 +11,7 @@
 #include <QLineEdit>
 #include <QSignalSpy>
 #include <QTest>
+#include <QTreeView>
 
 using namespace octavo;
 using namespace octavo::ui;
@@ -99,6 +100,7 @@ private slots:
     void refusesToReadTooMuch();
     void previewCountEqualsWhatIsSent();
     void saysWhatChangedSinceAnEarlierContext();
+    void showsTheLargestFirstWhenAsked();
     void goingBackStopsCounting();
     void stopsAndResumesReading();
     void closingInMidCountIsSafe();
@@ -328,6 +330,39 @@ void TestAddRepository::saysWhatChangedSinceAnEarlierContext()
     QTRY_VERIFY2(
         wizard.text("note").startsWith(QStringLiteral("Against the context before: 1 changed, 1 added, 0 removed")),
         qPrintable(wizard.text("note")));
+    // Which they are stands in the place of what is left out, and back.
+    auto* list = wizard.dialog.findChild<QTreeView*>(QStringLiteral("leftOutOrChanged"));
+    QVERIFY(wizard.button("showChanges")->isVisible());
+    QCOMPARE(list->model()->rowCount(), 2);
+    QCOMPARE(list->model()->index(0, 0).data().toString(), QStringLiteral("src/join.cpp"));
+    QCOMPARE(list->model()->index(0, 1).data().toString(), QStringLiteral("changed"));
+    QCOMPARE(list->model()->index(1, 1).data().toString(), QStringLiteral("added"));
+    wizard.button("showLeftOut")->click();
+    QCOMPARE(list->model()->index(0, 0).data().toString(), QStringLiteral("logo.png"));
+    // The panes that had the old one are proposed for the new one.
+    bench.workbench->agent(3)->setContext(bench.context().id);
+    wizard.next();
+    QTRY_COMPARE(bench.workbench->contexts().value(1).state, agents::ContextState::Read);
+    wizard.next();
+    QCOMPARE(wizard.dialog.findChild<PanesPage*>()->chosen(), QList<int>{3});
+}
+
+void TestAddRepository::showsTheLargestFirstWhenAsked()
+{
+    Bench bench;
+    Wizard wizard(bench);
+    wizard.toFiles(bench.repo.root());
+    const FileTreeModel& tree = wizard.tree();
+    const auto first = [&] { return tree.index(0, 0, tree.index(0, 0)).data(Qt::DisplayRole).toString(); };
+    QCOMPARE(first(), QStringLiteral("src/"));
+    wizard.button("bySize")->click();
+    const QModelIndex root = tree.index(0, 0);
+    for (int row = 1; row < tree.rowCount(root); ++row)
+        QVERIFY(tree.index(row - 1, 0, root).data(FileTreeModel::TokensRole).toLongLong() >=
+                tree.index(row, 0, root).data(FileTreeModel::TokensRole).toLongLong());
+    QCOMPARE(first(), QStringLiteral("tests/"));
+    wizard.button("byName")->click();
+    QCOMPARE(first(), QStringLiteral("src/"));
 }
 
 void TestAddRepository::goingBackStopsCounting()

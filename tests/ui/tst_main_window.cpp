@@ -10,9 +10,10 @@
 #include "ui/setting_keys.h"
 #include "ui/sidebar/sidebar.h"
 #include "ui/single_instance.h"
+#include "ui/start_page.h"
 #include "ui/theme.h"
-#include "ui/translation.h"
 #include "ui/transcript/transcript_view.h"
+#include "ui/translation.h"
 
 #include <QAccessible>
 #include <QAction>
@@ -20,11 +21,16 @@
 #include <QInputMethodEvent>
 #include <QLineEdit>
 #include <QListView>
+#include <QMimeData>
 #include <QScrollBar>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTranslator>
 #include <QtTest>
+
+#include <csignal>
+#include <sys/wait.h>
+#include <unistd.h>
 
 using namespace octavo;
 using namespace octavo::ui;
@@ -212,6 +218,54 @@ private slots:
         QCOMPARE(test::script(agent(3)).edits.value(0), QStringLiteral("Explain reverse proxy retries. Briefly."));
     }
 
+    void anAnswerThatEndedEarlyGoesOnByKeyAndPalette()
+    {
+        type(QStringLiteral("a long one"));
+        key(QStringLiteral("Return"));
+        test::appendText(agent(7), QStringLiteral("It begins"));
+        key(QStringLiteral("Esc"));
+        QCOMPARE(agent(7)->messages().back().state, MessageState::Stopped);
+        key(QStringLiteral("Ctrl+Return"));
+        QCOMPARE(test::script(agent(7)).continuations, 1);
+        QCOMPARE(test::script(agent(7)).regenerations, 0);
+        key(QStringLiteral("Ctrl+K"));
+        auto* palette = m_window->findChild<CommandPalette*>();
+        QVERIFY(palette);
+        QTest::keyClicks(palette->field(), QStringLiteral("continue"));
+        QTest::keyClick(palette->field(), Qt::Key_Return);
+        QCOMPARE(test::script(agent(7)).continuations, 2);
+        // Where there is nothing to go on with, the pane says so.
+        key(QStringLiteral("Ctrl+4"));
+        key(QStringLiteral("Ctrl+Return"));
+        bool said = false;
+        for (const QLabel* label : pane(3)->findChildren<QLabel*>())
+            said = said || (label->isVisible() && label->text().contains(QStringLiteral("did not end early")));
+        QVERIFY(said);
+    }
+
+    void aBusyPaneIsOneAndBusyPanesAreMany()
+    {
+        QVERIFY(installTranslation(QLocale(QLocale::English)));
+        auto* english = qApp->findChild<QTranslator*>();
+        if (!english)
+            QSKIP("built without Qt's linguist tools");
+        const auto give = [&](int busy) {
+            for (int i = 0; i < numAgents; ++i) {
+                AgentStatus status = agent(i)->status();
+                status.activity = i < busy ? Activity::Writing : Activity::Idle;
+                test::setStatus(agent(i), status);
+            }
+            test::setContext(agent(0), m_workbench->contexts()[2]);
+            test::setContext(agent(1), m_workbench->contexts()[2]);
+            emit m_window->sidebar()->contextForAllRequested(ContextId{1});
+            return m_window->notices()->text();
+        };
+        QCOMPARE(give(1), QStringLiteral("1 pane is busy and keeps its context."));
+        QCOMPARE(give(2), QStringLiteral("2 panes are busy and keep their context."));
+        QCoreApplication::removeTranslator(english);
+        delete english;
+    }
+
     void leavingAnEditBringsTheDraftBack()
     {
         m_window->grid()->setCurrent(pane(3));
@@ -374,11 +428,11 @@ private slots:
     {
         QStringList seen;
         for (const QAction* action : m_window->commands()) {
-            const QString keys = action->shortcut().toString();
-            if (keys.isEmpty())
-                continue;
-            QVERIFY2(!seen.contains(keys), qPrintable(keys));
-            seen += keys;
+            QVERIFY(!action->objectName().isEmpty());
+            for (const QKeySequence& key : action->shortcuts()) {
+                QVERIFY2(!seen.contains(key.toString()), qPrintable(key.toString()));
+                seen += key.toString();
+            }
         }
         QVERIFY(seen.size() > 25);
     }
@@ -530,21 +584,53 @@ private slots:
         QVERIFY(SingleInstance(key).isFirst());
     }
 
+    void aDeadFirstWindowLocksNobodyOut() // B-49
+    {
+        const QString key = QStringLiteral("dead-%1").arg(QCoreApplication::applicationPid());
+        int ready[2];
+        QCOMPARE(pipe(ready), 0);
+        const pid_t child = fork();
+        QVERIFY(child >= 0);
+        if (child == 0) {
+            const SingleInstance first(key);
+            const char answer = first.isFirst() ? 'y' : 'n';
+            if (write(ready[1], &answer, 1) != 1)
+                _exit(1);
+            for (;;)
+                pause();
+        }
+        char answer = 0;
+        QCOMPARE(read(ready[0], &answer, 1), ssize_t(1));
+        QCOMPARE(answer, 'y');
+        QVERIFY(!SingleInstance(key).isFirst());
+        QCOMPARE(kill(child, SIGKILL), 0);
+        int status = 0;
+        QCOMPARE(waitpid(child, &status, 0), child);
+        ::close(ready[0]);
+        ::close(ready[1]);
+        SingleInstance after(key);
+        QVERIFY(after.isFirst());
+        // And it answers: the socket that the dead one left is taken over.
+        QSignalSpy raised(&after, &SingleInstance::raiseRequested);
+        std::unique_ptr<QThread> other(QThread::create([&] { SingleInstance(key).raiseFirst({}); }));
+        other->start();
+        QTRY_COMPARE(raised.size(), 1);
+        QTRY_VERIFY(other->isFinished());
+    }
+
     void speaksGermanWhereTheTranslationIsBuilt()
     {
         if (!QFile::exists(QStringLiteral(":/translations/octavo_de.qm")))
             QSKIP("built without Qt's linguist tools");
         QVERIFY(installTranslation(QLocale(QLocale::German)));
-        auto* translator = qApp->findChild<QTranslator*>();
         openWindow();
         QCOMPARE(m_window->header()->compareButton()->text(), QStringLiteral("Vergleichen"));
         bool writing = false;
         for (const QLabel* label : pane(0)->findChildren<QLabel*>())
             writing = writing || label->text() == u"schreibt";
         QVERIFY(writing);
-        QCoreApplication::removeTranslator(translator);
-        delete translator;
         QVERIFY(!installTranslation(QLocale(QLocale::Zulu)));
+        qDeleteAll(qApp->findChildren<QTranslator*>()); // which removes them
     }
 
     void textAtTwiceTheSizeStillFits()
@@ -580,6 +666,35 @@ private slots:
         QVERIFY(says(QStringLiteral("/models/x: no such folder")));
         test::becomeReady(workbench.get());
         QVERIFY(says(QStringLiteral("Eight agents over your code")));
+    }
+
+    void theFirstPageIsHonestAndLeadsOn()
+    {
+        auto workbench = test::makeWorkbench();
+        engine::ModelInfo demo;
+        demo.name = "demo-model";
+        demo.parameters = 49'000'000;
+        test::setModel(workbench.get(), demo);
+        MainWindow window(workbench.get());
+        window.setDemoModel(true);
+        window.show();
+        QStringList said;
+        for (const QLabel* label : window.findChildren<QLabel*>()) {
+            if (label->isVisible())
+                said += label->text();
+        }
+        const QString page = said.join(u'\n');
+        for (const char* word : {"49M", "often names the wrong file", "Qwen3.8-27B", "whether it fits"})
+            QVERIFY2(page.contains(QLatin1String(word)), word);
+        // A folder that is dropped is read without further questions.
+        QSignalSpy opened(&window, &MainWindow::openRequested);
+        auto* page1 = window.findChild<StartPage*>();
+        QMimeData data;
+        data.setUrls({QUrl::fromLocalFile(QStringLiteral("/src/mine")), QUrl(QStringLiteral("https://example.org"))});
+        QDropEvent drop(QPointF(100, 100), Qt::CopyAction, &data, Qt::LeftButton, {});
+        static_cast<QObject*>(page1)->event(&drop); // as the desktop's drag would, past the application
+        QCOMPARE(opened.size(), 1);
+        QCOMPARE(opened[0][0].toStringList(), QStringList{QStringLiteral("/src/mine")});
     }
 };
 

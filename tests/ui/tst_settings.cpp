@@ -1,5 +1,6 @@
 #include "tests/engine/fake_engine.h"
 
+#include "ui/command_keys.h"
 #include "ui/settings/model_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/theme.h"
@@ -47,7 +48,10 @@ private slots:
     void samplingHoldsFromTheNextQuestionOn();
     void saysWhetherTheDemoModelFits();
     void saysWhatIsWrongWithAModelFolder();
+    void draftsHoldFromTheNextQuestionAndMemoryFromTheNextStart();
     void listsCommandsWithTheirKeys();
+    void aCommandGetsAnotherKeyAndKeepsIt();
+    void aKeyThatIsTakenOrNeededForWritingIsRefused();
     void everyControlHasAName();
 };
 
@@ -61,6 +65,11 @@ void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
     settings.device = QStringLiteral("cuda:1");
     settings.sampling = {0.7F, 40, 0.95F, 0.05F, 1234567};
     settings.maxNewTokens = 4096;
+    settings.drafts = false;
+    settings.sparse = engine::SparseMode::Off;
+    settings.contextLimit = 131'072;
+    settings.memoryBudgetBytes = qint64(24) << 30;
+    settings.savedContextsQuota = 0;
     settings.save(file).waitForFinished();
     const StartupSettings back = StartupSettings::load(file);
     QCOMPARE(back.modelFolder, settings.modelFolder);
@@ -71,16 +80,26 @@ void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
     QCOMPARE(back.sampling.minP, 0.05F);
     QCOMPARE(back.sampling.seed, std::uint64_t(1234567));
     QCOMPARE(back.maxNewTokens, 4096);
+    QCOMPARE(back.drafts, false);
+    QCOMPARE(back.sparse, engine::SparseMode::Off);
+    QCOMPARE(back.contextLimit, 131'072);
+    QCOMPARE(back.memoryBudgetBytes, qint64(24) << 30);
+    QCOMPARE(back.savedContextsQuota, 0);
 
     QFile raw(file);
     QVERIFY(raw.open(QIODevice::WriteOnly));
-    raw.write("[sampling]\ntemperature=hot\ntopK=-7\ntopP=nan\nmaxNewTokens=9999999\n");
+    raw.write("[sampling]\ntemperature=hot\ntopK=-7\ntopP=nan\nmaxNewTokens=9999999\n"
+              "[engine]\nsparse=perhaps\n[memory]\ncontextLimit=-5\nbudgetBytes=much\n");
     raw.close();
     const StartupSettings odd = StartupSettings::load(file);
     QCOMPARE(odd.sampling.temperature, 0.0F);
     QCOMPARE(odd.sampling.topK, 0);
     QCOMPARE(odd.sampling.topP, 1.0F);
     QCOMPARE(odd.maxNewTokens, 32768);
+    QCOMPARE(odd.sparse, engine::SparseMode::Auto);
+    QCOMPARE(odd.contextLimit, 0);
+    QCOMPARE(odd.memoryBudgetBytes, 0);
+    QCOMPARE(odd.savedContextsQuota, engine::EngineOptions{}.savedContextsQuota);
 }
 
 void TestSettings::theCommandLineWinsOverSettings()
@@ -88,23 +107,33 @@ void TestSettings::theCommandLineWinsOverSettings()
     StartupSettings settings;
     settings.modelFolder = QStringLiteral("/models/big");
     settings.device = QStringLiteral("cuda:0");
+    settings.sparse = engine::SparseMode::Off;
+    settings.contextLimit = 100'000;
+    settings.drafts = false;
     agents::WorkbenchOptions named;
     named.engine.modelDir = "/models/named";
     named.engine.devices = {"cpu"};
+    named.engine.sparse = engine::SparseMode::On;
+    named.engine.contextLimit = 4096;
     settings.applyTo(named, true);
     QCOMPARE(named.engine.modelDir.string(), std::string("/models/named"));
     QCOMPARE(named.engine.devices, std::vector<std::string>({"cpu"}));
+    QCOMPARE(named.engine.sparse, engine::SparseMode::On);
+    QCOMPARE(named.engine.contextLimit, std::int64_t(4096));
     agents::WorkbenchOptions open;
     open.engine.modelDir = "/usr/share/octavo/demo-model";
     settings.applyTo(open, false);
     QCOMPARE(open.engine.modelDir.string(), std::string("/models/big"));
     QCOMPARE(open.engine.devices, std::vector<std::string>({"cuda:0"}));
+    QCOMPARE(open.engine.sparse, engine::SparseMode::Off);
+    QCOMPARE(open.engine.contextLimit, std::int64_t(100'000));
+    QVERIFY(!open.drafts);
 }
 
 void TestSettings::themeAndTextSizeHoldAtOnceAndAreKept()
 {
     Bench bench;
-    SettingsDialog dialog(bench.workbench.get(), {}, bench.file());
+    SettingsDialog dialog(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
     dialog.show();
     auto* scheme = dialog.findChild<QComboBox*>(QStringLiteral("scheme"));
     QCOMPARE(scheme->currentText(), QStringLiteral("Dark"));
@@ -122,7 +151,7 @@ void TestSettings::themeAndTextSizeHoldAtOnceAndAreKept()
 void TestSettings::samplingHoldsFromTheNextQuestionOn()
 {
     Bench bench;
-    SettingsDialog dialog(bench.workbench.get(), {}, bench.file());
+    SettingsDialog dialog(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
     dialog.show();
     dialog.setPage(SettingsDialog::Answers);
     auto* temperature = dialog.findChild<QDoubleSpinBox*>(QStringLiteral("temperature"));
@@ -170,7 +199,7 @@ void TestSettings::listsCommandsWithTheirKeys()
     QAction zoom(QStringLiteral("&Zoom pane"));
     zoom.setShortcut(QKeySequence(Qt::Key_F11));
     QAction bare(QStringLiteral("Without a key"));
-    SettingsDialog dialog(bench.workbench.get(), {&zoom, &bare}, bench.file());
+    SettingsDialog dialog(bench.workbench.get(), {&zoom, &bare}, StartupSettings::load(bench.file()), bench.file());
     auto* model = dialog.findChild<QAbstractItemView*>(QStringLiteral("shortcuts"))->model();
     QCOMPARE(model->rowCount(), 2);
     QCOMPARE(model->index(0, 0).data().toString(), QStringLiteral("Zoom pane"));
@@ -178,12 +207,94 @@ void TestSettings::listsCommandsWithTheirKeys()
     QCOMPARE(model->index(1, 1).data().toString(), dash());
 }
 
+void TestSettings::draftsHoldFromTheNextQuestionAndMemoryFromTheNextStart()
+{
+    Bench bench;
+    SettingsDialog dialog(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
+    dialog.show();
+    auto* drafts = dialog.findChild<QComboBox*>(QStringLiteral("drafts"));
+    drafts->setCurrentIndex(drafts->findData(false));
+    QVERIFY(!bench.workbench->drafts());
+    dialog.setPage(SettingsDialog::Memory);
+    auto* sparse = dialog.findChild<QComboBox*>(QStringLiteral("sparse"));
+    sparse->setCurrentIndex(sparse->findData(int(engine::SparseMode::On)));
+    dialog.findChild<QSpinBox*>(QStringLiteral("contextLimit"))->setValue(65'536);
+    dialog.findChild<QDoubleSpinBox*>(QStringLiteral("memoryBudget"))->setValue(12);
+    dialog.findChild<QDoubleSpinBox*>(QStringLiteral("savedQuota"))->setValue(2.5);
+    QTRY_COMPARE(StartupSettings::load(bench.file()).savedContextsQuota, qint64(5) << 29);
+    const StartupSettings kept = StartupSettings::load(bench.file());
+    QVERIFY(!kept.drafts);
+    QCOMPARE(kept.sparse, engine::SparseMode::On);
+    QCOMPARE(kept.contextLimit, 65'536);
+    QCOMPARE(kept.memoryBudgetBytes, qint64(12) << 30);
+    // Opened again, it shows what was kept.
+    SettingsDialog again(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
+    QCOMPARE(again.findChild<QSpinBox*>(QStringLiteral("contextLimit"))->value(), 65'536);
+    QCOMPARE(again.findChild<QComboBox*>(QStringLiteral("drafts"))->currentData().toBool(), false);
+}
+
+void TestSettings::aCommandGetsAnotherKeyAndKeepsIt()
+{
+    Bench bench;
+    QAction zoom(QStringLiteral("Zoom pane"));
+    setDefaultKeys(&zoom, QStringLiteral("zoom"), {QKeySequence(Qt::Key_F11)});
+    QAction find(QStringLiteral("Find"));
+    setDefaultKeys(&find, QStringLiteral("find"), {QKeySequence(QStringLiteral("Ctrl+F"))});
+    SettingsDialog dialog(bench.workbench.get(), {&zoom, &find}, StartupSettings::load(bench.file()), bench.file());
+    dialog.setPage(SettingsDialog::Shortcuts);
+    dialog.show();
+    QTest::keyClicks(dialog.findChild<QLineEdit*>(QStringLiteral("shortcutSearch")), QStringLiteral("zoo"));
+    auto* list = dialog.findChild<QAbstractItemView*>(QStringLiteral("shortcuts"));
+    QCOMPARE(list->model()->rowCount(), 1);
+    list->setCurrentIndex(list->model()->index(0, 0));
+    QTest::keyClick(dialog.findChild<QWidget*>(QStringLiteral("shortcutKey")), Qt::Key_Z, Qt::ControlModifier);
+    QCOMPARE(zoom.shortcut(), QKeySequence(QStringLiteral("Ctrl+Z")));
+    QCOMPARE(list->model()->index(0, 1).data().toString(), QStringLiteral("Ctrl+Z"));
+
+    QAction reopened(QStringLiteral("Zoom pane"));
+    setDefaultKeys(&reopened, QStringLiteral("zoom"), {QKeySequence(Qt::Key_F11)});
+    loadKeys({&reopened}, *bench.workbench);
+    QCOMPARE(reopened.shortcut(), QKeySequence(QStringLiteral("Ctrl+Z")));
+    dialog.findChild<QPushButton*>(QStringLiteral("shortcutNone"))->click();
+    loadKeys({&reopened}, *bench.workbench);
+    QVERIFY(reopened.shortcuts().isEmpty());
+    dialog.findChild<QPushButton*>(QStringLiteral("shortcutDefault"))->click();
+    QCOMPARE(zoom.shortcut(), QKeySequence(Qt::Key_F11));
+    // What cannot be read leaves the default.
+    bench.workbench->setSetting(QStringLiteral("shortcuts/zoom"), QStringLiteral("Ctrl+Nonsense"));
+    setDefaultKeys(&reopened, QStringLiteral("zoom"), {QKeySequence(Qt::Key_F11)});
+    loadKeys({&reopened}, *bench.workbench);
+    QCOMPARE(reopened.shortcut(), QKeySequence(Qt::Key_F11));
+}
+
+void TestSettings::aKeyThatIsTakenOrNeededForWritingIsRefused()
+{
+    Bench bench;
+    QAction zoom(QStringLiteral("Zoom pane"));
+    setDefaultKeys(&zoom, QStringLiteral("zoom"), {QKeySequence(Qt::Key_F11)});
+    QAction find(QStringLiteral("Find"));
+    setDefaultKeys(&find, QStringLiteral("find"), {QKeySequence(QStringLiteral("Ctrl+F"))});
+    SettingsDialog dialog(bench.workbench.get(), {&zoom, &find}, StartupSettings::load(bench.file()), bench.file());
+    dialog.setPage(SettingsDialog::Shortcuts);
+    dialog.show();
+    auto* key = dialog.findChild<QWidget*>(QStringLiteral("shortcutKey"));
+    auto* says = dialog.findChild<QLabel*>(QStringLiteral("shortcutSays"));
+    QTest::keyClick(key, Qt::Key_F, Qt::ControlModifier);
+    QCOMPARE(zoom.shortcut(), QKeySequence(Qt::Key_F11));
+    QVERIFY2(says->text().contains(QStringLiteral("Find")), qPrintable(says->text()));
+    QTest::keyClick(key, Qt::Key_A);
+    QCOMPARE(zoom.shortcut(), QKeySequence(Qt::Key_F11));
+    QVERIFY2(says->text().contains(QStringLiteral("Ctrl or Alt")), qPrintable(says->text()));
+}
+
 void TestSettings::everyControlHasAName()
 {
     Bench bench;
-    SettingsDialog dialog(bench.workbench.get(), {}, bench.file());
-    for (const char* name : {"scheme", "textScale", "modelFolder", "device", "temperature", "topK", "topP", "minP",
-                             "seed", "maxTokens", "shortcuts", "pages", "close"}) {
+    SettingsDialog dialog(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
+    for (const char* name :
+         {"scheme",     "textScale", "modelFolder",    "device",      "temperature", "topK",         "topP",
+          "minP",       "seed",      "maxTokens",      "drafts",      "sparse",      "contextLimit", "memoryBudget",
+          "savedQuota", "shortcuts", "shortcutSearch", "shortcutKey", "pages",       "close"}) {
         auto* widget = dialog.findChild<QWidget*>(QLatin1String(name));
         QVERIFY2(widget != nullptr, name);
         QVERIFY2(!widget->accessibleName().isEmpty(), name);

@@ -2,6 +2,7 @@
 #include "ui/theme.h"
 #include "ui/transcript/transcript_view.h"
 
+#include <QAccessible>
 #include <QClipboard>
 #include <QRandomGenerator>
 #include <QScrollBar>
@@ -204,6 +205,67 @@ private slots:
         m_view->flush();
         QVERIFY(m_view->plainText().contains(QStringLiteral("<b>bold</b> <img src=file:///etc/passwd> &amp;")));
         QVERIFY(!m_view->plainText().contains(QChar(0x1b)));
+    }
+
+    void staysOnTheSameLineWhenTextAboveGrows() // B-39
+    {
+        m_view->appendText(MessageId{2}, QStringLiteral("```cpp\n%1\n```\n\n").arg(code));
+        stream(60);
+        wheel(*m_view, 8);
+        QVERIFY(!m_view->followsEnd());
+        // The line in the middle of the view, found by where a match of it is painted.
+        const auto shown = [&] { return m_view->viewport()->grab(QRect(0, 100, 300, 40)).toImage(); };
+        const QImage before = shown();
+        Message marked = m_view->messages().back();
+        Citation citation;
+        citation.kind = CitationKind::Quote;
+        citation.state = CitationState::Verified;
+        citation.path = "src/main.cpp";
+        citation.displayPath = QStringLiteral("src/main.cpp");
+        citation.line = 1;
+        citation.textStart = 0;
+        citation.textLength = 6;
+        marked.citations = {citation};
+        m_view->updateMessage(marked); // a line under the block says that it is verified
+        QCOMPARE(shown(), before);
+    }
+
+    void aScreenReaderHearsTheEndOfAnAnswerAndNotEachToken() // B-44
+    {
+        QSignalSpy announced(m_view.get(), &TranscriptView::announced);
+        stream(60);
+        QCOMPARE(announced.size(), 0);
+        Message ended = m_view->messages().back();
+        ended.state = MessageState::Complete;
+        m_view->updateMessage(ended);
+        m_view->updateMessage(ended);
+        QCOMPARE(announced.size(), 1);
+        QAccessibleInterface* view = QAccessible::queryAccessibleInterface(m_view.get());
+        QCOMPARE(view->role(), QAccessible::Document);
+        QVERIFY(view->text(QAccessible::Description).contains(QStringLiteral("Paragraph 59")));
+    }
+
+    void anAnswerThatEndedEarlyOffersToGoOn()
+    {
+        QSignalSpy goesOn(m_view.get(), &TranscriptView::continueRequested);
+        QSignalSpy again(m_view.get(), &TranscriptView::regenerateRequested);
+        const auto pressTheSecond = [&](MessageState state) { // after Copy
+            m_view->setMessages({message(1, MessageRole::User, QStringLiteral("question")),
+                                 message(2, MessageRole::Assistant, QStringLiteral("half an"), state)});
+            m_view->setFocus();
+            for (const int key : {int(Qt::Key_Tab), int(Qt::Key_Tab), int(Qt::Key_Return)})
+                QTest::keyClick(m_view.get(), Qt::Key(key));
+        };
+        int early = 0;
+        for (const MessageState state : {MessageState::Stopped, MessageState::Interrupted, MessageState::LengthLimit}) {
+            pressTheSecond(state);
+            QCOMPARE(goesOn.size(), ++early);
+        }
+        QCOMPARE(again.size(), 0);
+        pressTheSecond(MessageState::Complete);
+        pressTheSecond(MessageState::ContextFull);
+        QCOMPARE(goesOn.size(), early);
+        QCOMPARE(again.size(), 2);
     }
 
     void findCountsStepsAndWraps()

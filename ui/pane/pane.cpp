@@ -112,6 +112,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
             [this](const agents::Citation& citation) { emit citationActivated(m_agent->context().id, citation); });
     connect(m_transcript, &TranscriptView::copyAnswerRequested, this, &Pane::copyMessage);
     connect(m_transcript, &TranscriptView::regenerateRequested, this, &Pane::regenerate);
+    connect(m_transcript, &TranscriptView::continueRequested, this, &Pane::continueAnswer);
     connect(m_transcript, &TranscriptView::linkActivated, this, [this](const QString& target) {
         const QUrl url(target, QUrl::StrictMode);
         // Only what leads to a web page: a link in an answer never opens a file or starts a program.
@@ -258,6 +259,26 @@ void Pane::showFooter()
         status.contextLimit > 0
             ? tr("%1 of %2 tokens of context used").arg(countText(status.contextTokens), countText(status.contextLimit))
             : QString());
+    fitFooter();
+}
+
+/// Where text is large and the pane narrow, what matters least goes first.
+void Pane::fitFooter()
+{
+    m_meter->show();
+    m_hits->show();
+    for (QWidget* part : {static_cast<QWidget*>(m_meter), static_cast<QWidget*>(m_hits)}) {
+        m_footer->layout()->activate();
+        if (m_footer->layout()->sizeHint().width() <= width())
+            return;
+        part->hide();
+    }
+}
+
+void Pane::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    fitFooter();
 }
 
 void Pane::setSaveProblem(const QString& problem)
@@ -347,10 +368,19 @@ void Pane::leaveEditing()
 
 void Pane::regenerate()
 {
-    if (const Result<void> done = m_agent->regenerate(); !done) {
-        m_askProblem = QString::fromStdString(done.error().message);
-        showBody();
-    }
+    report(m_agent->regenerate());
+}
+
+void Pane::continueAnswer()
+{
+    report(m_agent->continueAnswer());
+}
+
+/// Says above the composer why something was refused; what works clears what was said before.
+void Pane::report(const Result<void>& done)
+{
+    m_askProblem = done ? QString() : QString::fromStdString(done.error().message);
+    showBody();
 }
 
 void Pane::editLast()
@@ -428,24 +458,27 @@ void Pane::fillPaneMenu(QMenu* menu)
     menu->clear();
     const bool busy = m_agent->status().activity != Activity::Idle;
     const bool any = !m_agent->messages().isEmpty();
-    const auto add = [&](const char* iconName, const QString& text, const char* shortcut, auto slot,
+    const auto add = [&](const char* iconName, const QString& text, const char* command, auto slot,
                          bool enabled = true) {
         QAction* action = menu->addAction(icon(QLatin1String(iconName)), text, this, slot);
-        action->setShortcut(QKeySequence(QString::fromLatin1(shortcut)));
+        if (const auto* known = window()->findChild<QAction*>(QLatin1String(command)))
+            action->setShortcut(known->shortcut());
         action->setShortcutVisibleInContextMenu(true);
         action->setEnabled(enabled);
         action->setShortcutContext(Qt::WidgetShortcut); // shown here, acted on by the window
     };
-    add("plus", tr("New conversation"), "Ctrl+N", &Pane::newConversation, any && !busy);
-    add("regenerate", tr("Regenerate"), "Ctrl+R", &Pane::regenerate, any && !busy);
-    add("edit", tr("Edit last question"), "Ctrl+Shift+E", &Pane::editLast, any && !busy);
-    add("copy", tr("Copy answer as Markdown"), "Ctrl+Shift+C", &Pane::copyAnswer, any);
+    const bool early = any && agents::endedEarly(m_agent->messages().back().state);
+    add("plus", tr("New conversation"), "newConversation", &Pane::newConversation, any && !busy);
+    add("play", tr("Continue the answer"), "continue", &Pane::continueAnswer, early && !busy);
+    add("regenerate", tr("Regenerate"), "regenerate", &Pane::regenerate, any && !busy);
+    add("edit", tr("Edit last question"), "editLast", &Pane::editLast, any && !busy);
+    add("copy", tr("Copy answer as Markdown"), "copyAnswer", &Pane::copyAnswer, any);
     menu->addSeparator();
-    add("search", tr("Find in transcript"), "Ctrl+F", &Pane::openFind, any);
-    add("export", tr("Export conversation\u2026"), "Ctrl+E", &Pane::exportRequested, any);
+    add("search", tr("Find in transcript"), "find", &Pane::openFind, any);
+    add("export", tr("Export conversation\u2026"), "export", &Pane::exportRequested, any);
     menu->addSeparator();
-    add("edit", tr("Rename pane"), "F2", &Pane::rename);
-    add(m_zoomed ? "unzoom" : "zoom", m_zoomed ? tr("Back to the grid") : tr("Zoom"), "F11", &Pane::zoomRequested);
+    add("edit", tr("Rename pane"), "renamePane", &Pane::rename);
+    add(m_zoomed ? "unzoom" : "zoom", m_zoomed ? tr("Back to the grid") : tr("Zoom"), "zoom", &Pane::zoomRequested);
 }
 
 } // namespace octavo::ui

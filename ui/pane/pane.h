@@ -37,6 +37,8 @@ public:
     void focusComposer();
     void stop();
     void regenerate();
+    /// Lets an answer that ended early go on.
+    void continueAnswer();
     void editLast();
     void copyAnswer();
     void openFind();
@@ -58,6 +60,7 @@ signals:
 protected:
     void paintEvent(QPaintEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;
+    void resizeEvent(QResizeEvent* event) override;
     QSize minimumSizeHint() const override { return {220, 200}; }
 
 private:
@@ -65,10 +68,12 @@ private:
     void showMessages();
     void showBody();
     void showFooter();
+    void fitFooter();
     void send(const QString& question);
     void fillContextMenu(QMenu* menu);
     void fillPaneMenu(QMenu* menu);
     void copyMessage(agents::MessageId id);
+    void report(const Result<void>& done);
     void leaveEditing();
 
     agents::Workbench* m_workbench;

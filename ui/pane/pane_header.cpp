@@ -37,6 +37,8 @@ private:
     int m_agent;
 };
 
+constexpr int leastContextWidth = 84; ///< before the device makes way
+
 } // namespace
 
 PaneHeader::PaneHeader(int agent, QWidget* parent)
@@ -111,16 +113,21 @@ void PaneHeader::setContext(const agents::ContextInfo& context)
 }
 
 /// The label takes what the rest leaves, and is cut in the middle where that is too little: name and commit both count.
+/// The device makes way for it first.
 void PaneHeader::fitContext()
 {
     const QString text = m_contextText.isEmpty() ? tr("choose a context") : m_contextText;
-    int others = metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 4 * metrics::gap;
-    for (const QWidget* widget :
-         {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_state), static_cast<QWidget*>(m_device)})
-        others += widget->isHidden() ? 0 : widget->sizeHint().width();
-    others += 2 * metrics::gap - metrics::grid; // the button's own padding
     const QFontMetrics fm(m_context->font());
-    m_context->setText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, width() - others)));
+    int room = width() - (metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 4 * metrics::gap);
+    for (const QWidget* widget : {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_state)})
+        room -= widget->isHidden() ? 0 : widget->sizeHint().width();
+    room -= 2 * metrics::gap - metrics::grid; // the button's own padding
+    const int device = m_device->sizeHint().width();
+    const bool hasRoom = room - device >= qMin(fm.horizontalAdvance(text), leastContextWidth);
+    m_device->setVisible(!m_device->text().isEmpty() && hasRoom);
+    if (!m_device->isHidden())
+        room -= device;
+    m_context->setText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, room)));
 }
 
 void PaneHeader::setState(const PaneState& state)
@@ -134,8 +141,8 @@ void PaneHeader::setState(const PaneState& state)
 void PaneHeader::setDevice(const QString& device)
 {
     m_device->setText(device);
-    m_device->setVisible(!device.isEmpty());
     m_device->setAccessibleName(tr("Device: %1").arg(device));
+    m_state->setToolTip(device.isEmpty() ? QString() : m_device->accessibleName()); // where the chip has no room
     fitContext();
 }
 

@@ -24,6 +24,7 @@ QString parametersText(qint64 parameters)
 ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QWidget* parent)
     : QWidget(parent)
     , m_running(running)
+    , m_contextLimit(settings.contextLimit)
 {
     m_folder = new QLineEdit(settings.modelFolder);
     m_folder->setObjectName(QStringLiteral("modelFolder"));
@@ -132,7 +133,8 @@ void ModelPage::examine()
 {
     const int round = ++m_round;
     const QString folder = this->folder().isEmpty() ? m_running : this->folder();
-    agents::examineModel(folder, device().isEmpty() ? QStringLiteral("auto") : device(), agents::numAgents)
+    agents::examineModel(folder, device().isEmpty() ? QStringLiteral("auto") : device(), agents::numAgents,
+                         m_contextLimit)
         .then(this, [this, round](const Result<agents::ModelVerdict>& verdict) {
             if (round == m_round)
                 showVerdict(verdict);

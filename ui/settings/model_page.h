@@ -34,6 +34,7 @@ private:
     void browse();
 
     QString m_running;
+    qint64 m_contextLimit;
     int m_round = 0;
     QTimer m_timer;
     QLineEdit* m_folder;

@@ -1,14 +1,14 @@
 #include "ui/settings/settings_dialog.h"
 
 #include "ui/setting_keys.h"
+#include "ui/settings/memory_page.h"
 #include "ui/settings/model_page.h"
+#include "ui/settings/settings_form.h"
+#include "ui/settings/shortcuts_page.h"
 
-#include <QAction>
 #include <QFormLayout>
 #include <QHBoxLayout>
-#include <QHeaderView>
-#include <QStandardItemModel>
-#include <QTreeView>
+#include <QScrollArea>
 #include <QVBoxLayout>
 
 #include <limits>
@@ -19,67 +19,50 @@ namespace {
 
 constexpr int pagesWidth = 190;
 
-QVBoxLayout* pageLayout(QWidget* page, const QString& heading)
+/// Pages scroll where text is large or the window small.
+QScrollArea* scrolling(QWidget* page)
 {
-    auto* layout = new QVBoxLayout(page);
-    layout->setContentsMargins({});
-    layout->setSpacing(metrics::padding);
-    layout->addWidget(new TextLabel(heading, TextRole::Heading));
-    return layout;
-}
-
-QFormLayout* makeForm()
-{
-    auto* form = new QFormLayout;
-    form->setContentsMargins({});
-    form->setVerticalSpacing(metrics::padding);
-    form->setHorizontalSpacing(16);
-    form->setFieldGrowthPolicy(QFormLayout::FieldsStayAtSizeHint);
-    return form;
-}
-
-/// A field with its label before it and what it means after it.
-void addField(QFormLayout* form, const QString& name, QWidget* field, const QString& hint)
-{
-    field->setAccessibleName(name);
-    field->setAccessibleDescription(hint);
-    field->setMinimumWidth(140);
-    auto* row = new QHBoxLayout;
-    row->setSpacing(metrics::padding);
-    row->addWidget(field);
-    row->addWidget(new TextLabel(hint, TextRole::Small, Tone::Muted));
-    auto* label = new TextLabel(name);
-    label->setBuddy(field);
-    form->addRow(label, row);
+    auto* area = new QScrollArea;
+    area->setFrameShape(QFrame::NoFrame);
+    area->setWidgetResizable(true);
+    area->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    area->setFocusPolicy(Qt::NoFocus);
+    area->viewport()->setAutoFillBackground(false);
+    page->setAutoFillBackground(false);
+    page->setContentsMargins(0, 0, metrics::padding, 0);
+    area->setWidget(page);
+    return area;
 }
 
 } // namespace
 
-SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction*>& commands, const QString& file,
-                               QWidget* parent)
+SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction*>& commands,
+                               const StartupSettings& settings, const QString& file, QWidget* parent)
     : QDialog(parent)
     , m_workbench(workbench)
     , m_file(file)
-    , m_settings(StartupSettings::load(file))
+    , m_settings(settings)
 {
     setWindowTitle(tr("Settings"));
-    resize(820, 560);
+    resize(860, 600);
     m_settings.sampling = workbench->sampling();
     m_settings.maxNewTokens = workbench->maxNewTokens();
+    m_settings.drafts = workbench->drafts();
 
     m_model = new ModelPage(m_settings, QString::fromStdString(workbench->model().dir.string()));
     m_stack = new QStackedWidget;
-    m_stack->addWidget(buildAppearance());
-    m_stack->addWidget(m_model);
-    m_stack->addWidget(buildAnswers());
-    m_stack->addWidget(buildShortcuts(commands));
+    m_memory = new MemoryPage(m_settings);
+    for (QWidget* page :
+         {buildAppearance(), static_cast<QWidget*>(m_model), buildAnswers(), static_cast<QWidget*>(m_memory),
+          static_cast<QWidget*>(new ShortcutsPage(workbench, commands))})
+        m_stack->addWidget(scrolling(page));
 
     m_pages = new QListWidget;
     m_pages->setObjectName(QStringLiteral("pages"));
     m_pages->setAccessibleName(tr("Pages"));
     m_pages->setFixedWidth(pagesWidth);
     m_pages->setFrameShape(QFrame::NoFrame);
-    m_pages->addItems({tr("Appearance"), tr("Model and device"), tr("Answers"), tr("Shortcuts")});
+    m_pages->addItems({tr("Appearance"), tr("Model and device"), tr("Answers"), tr("Memory"), tr("Shortcuts")});
     for (int i = 0; i < m_pages->count(); ++i)
         m_pages->item(i)->setSizeHint({pagesWidth, 36});
     connect(m_pages, &QListWidget::currentRowChanged, m_stack, &QStackedWidget::setCurrentIndex);
@@ -90,6 +73,7 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     close->setAutoDefault(false);
     connect(close, &QPushButton::clicked, this, &QDialog::accept);
     connect(m_model, &ModelPage::changed, this, &SettingsDialog::keep);
+    connect(m_memory, &MemoryPage::changed, this, &SettingsDialog::keep);
 
     auto* right = new QVBoxLayout;
     right->setContentsMargins(24, 20, 24, 20);
@@ -111,7 +95,7 @@ void SettingsDialog::setPage(Page page)
 QWidget* SettingsDialog::buildAppearance()
 {
     auto* page = new QWidget;
-    QVBoxLayout* layout = pageLayout(page, tr("Appearance"));
+    QVBoxLayout* layout = makeSettingsPage(page, tr("Appearance"));
     m_scheme = new QComboBox;
     m_scheme->setObjectName(QStringLiteral("scheme"));
     const std::pair<SchemeChoice, QString> schemes[] = {{SchemeChoice::System, tr("As the desktop")},
@@ -129,9 +113,9 @@ QWidget* SettingsDialog::buildAppearance()
     if (m_textScale->findData(now) < 0)
         m_textScale->addItem(tr("%1%").arg(now), now);
     m_textScale->setCurrentIndex(m_textScale->findData(now));
-    QFormLayout* form = makeForm();
-    addField(form, tr("Theme"), m_scheme, {});
-    addField(form, tr("Text size"), m_textScale, tr("of everything in the window"));
+    QFormLayout* form = makeSettingsForm();
+    addSettingsField(form, tr("Theme"), m_scheme, {});
+    addSettingsField(form, tr("Text size"), m_textScale, tr("of everything in the window"));
     layout->addLayout(form);
     layout->addStretch(1);
     connect(m_scheme, &QComboBox::currentIndexChanged, this, &SettingsDialog::applyTheme);
@@ -142,12 +126,9 @@ QWidget* SettingsDialog::buildAppearance()
 QWidget* SettingsDialog::buildAnswers()
 {
     auto* page = new QWidget;
-    QVBoxLayout* layout = pageLayout(page, tr("Answers"));
-    auto* hint =
-        new TextLabel(tr("Hold from the next question on. At temperature 0 the same question gets the same answer."),
-                      TextRole::Small, Tone::Muted);
-    hint->setWordWrap(true);
-    layout->addWidget(hint);
+    QVBoxLayout* layout = makeSettingsPage(
+        page, tr("Answers"),
+        tr("Hold from the next question on. At temperature 0 the same question gets the same answer."));
     const auto real = [](const char* name, double low, double high, double value) {
         auto* box = new QDoubleSpinBox;
         box->setObjectName(QLatin1String(name));
@@ -172,48 +153,29 @@ QWidget* SettingsDialog::buildAnswers()
     m_seed = whole("seed", 0, std::numeric_limits<int>::max(), int(std::min<std::uint64_t>(s.seed, 0x7fffffff)));
     m_maxTokens = whole("maxTokens", 16, 32768, m_settings.maxNewTokens);
     m_maxTokens->setSingleStep(256);
-    QFormLayout* form = makeForm();
-    addField(form, tr("Temperature"), m_temperature, tr("0 takes the likeliest token each time"));
-    addField(form, tr("Top-k"), m_topK, tr("tokens to draw from; 0: all"));
-    addField(form, tr("Top-p"), m_topP, tr("share of probability to draw from; 1: all"));
-    addField(form, tr("Min-p"), m_minP, tr("least share of the likeliest token's probability; 0: off"));
-    addField(form, tr("Seed"), m_seed, tr("the same seed draws the same tokens"));
-    addField(form, tr("Longest answer"), m_maxTokens, tr("tokens"));
+    QFormLayout* form = makeSettingsForm();
+    addSettingsField(form, tr("Temperature"), m_temperature, tr("0 takes the likeliest token each time"));
+    addSettingsField(form, tr("Top-k"), m_topK, tr("tokens to draw from; 0: all"));
+    addSettingsField(form, tr("Top-p"), m_topP, tr("share of probability to draw from; 1: all"));
+    addSettingsField(form, tr("Min-p"), m_minP, tr("least share of the likeliest token's probability; 0: off"));
+    addSettingsField(form, tr("Seed"), m_seed, tr("the same seed draws the same tokens"));
+    addSettingsField(form, tr("Longest answer"), m_maxTokens, tr("tokens"));
+    m_drafts = new QComboBox;
+    m_drafts->setObjectName(QStringLiteral("drafts"));
+    m_drafts->addItem(tr("On"), true);
+    m_drafts->addItem(tr("Off"), false);
+    m_drafts->setCurrentIndex(m_drafts->findData(m_settings.drafts));
+    addSettingsField(
+        form, tr("Drafts"), m_drafts,
+        tr("Guess several tokens ahead, from the code that was read and by the model's own drafts where it "
+           "has them, and check them in one step. The answer is the same, it comes sooner."));
     layout->addLayout(form);
     layout->addStretch(1);
     for (QDoubleSpinBox* box : {m_temperature, m_topP, m_minP})
         connect(box, &QDoubleSpinBox::valueChanged, this, &SettingsDialog::keep);
     for (QSpinBox* box : {m_topK, m_seed, m_maxTokens})
         connect(box, &QSpinBox::valueChanged, this, &SettingsDialog::keep);
-    return page;
-}
-
-QWidget* SettingsDialog::buildShortcuts(const QList<QAction*>& commands)
-{
-    auto* page = new QWidget;
-    QVBoxLayout* layout = pageLayout(page, tr("Shortcuts"));
-    auto* model = new QStandardItemModel(0, 2, page);
-    model->setHorizontalHeaderLabels({tr("Command"), tr("Key")});
-    for (const QAction* action : commands) {
-        QStringList keys;
-        for (const QKeySequence& key : action->shortcuts())
-            keys += key.toString(QKeySequence::NativeText);
-        auto* name = new QStandardItem(action->text().remove(u'&'));
-        auto* key = new QStandardItem(keys.isEmpty() ? dash() : keys.join(QStringLiteral(", ")));
-        name->setEditable(false);
-        key->setEditable(false);
-        model->appendRow({name, key});
-    }
-    auto* list = new QTreeView;
-    list->setObjectName(QStringLiteral("shortcuts"));
-    list->setAccessibleName(tr("Shortcuts"));
-    list->setModel(model);
-    list->setRootIsDecorated(false);
-    list->setUniformRowHeights(true);
-    list->header()->setStretchLastSection(false);
-    list->header()->setSectionResizeMode(0, QHeaderView::Stretch);
-    list->header()->setSectionResizeMode(1, QHeaderView::ResizeToContents);
-    layout->addWidget(list, 1);
+    connect(m_drafts, &QComboBox::currentIndexChanged, this, &SettingsDialog::keep);
     return page;
 }
 
@@ -237,7 +199,10 @@ void SettingsDialog::keep()
     m_settings.maxNewTokens = m_maxTokens->value();
     m_settings.modelFolder = m_model->folder();
     m_settings.device = m_model->device();
+    m_settings.drafts = m_drafts->currentData().toBool();
+    m_memory->fill(m_settings);
     m_workbench->setSampling(s, m_settings.maxNewTokens);
+    m_workbench->setDrafts(m_settings.drafts);
     m_settings.save(m_file);
 }
 

@@ -17,6 +17,7 @@ class QAction;
 
 namespace octavo::ui {
 
+class MemoryPage;
 class ModelPage;
 
 class SettingsDialog final : public QDialog
@@ -24,19 +25,20 @@ class SettingsDialog final : public QDialog
     Q_OBJECT
 
 public:
-    enum Page { Appearance, Model, Answers, Shortcuts };
+    enum Page { Appearance, Model, Answers, Memory, Shortcuts };
 
-    /// `commands` are listed with their keys. `file`: see StartupSettings; empty for the user's own.
-    SettingsDialog(agents::Workbench* workbench, const QList<QAction*>& commands, const QString& file = {},
-                   QWidget* parent = nullptr);
+    /// `commands` are listed with their keys. `settings` are those read at the start, or what an earlier dialog kept;
+    /// they are written to `file` as they change: see StartupSettings, empty for the user's own.
+    SettingsDialog(agents::Workbench* workbench, const QList<QAction*>& commands, const StartupSettings& settings,
+                   const QString& file = {}, QWidget* parent = nullptr);
 
     void setPage(Page page);
     ModelPage* modelPage() const { return m_model; }
+    const StartupSettings& settings() const { return m_settings; }
 
 private:
     QWidget* buildAppearance();
     QWidget* buildAnswers();
-    QWidget* buildShortcuts(const QList<QAction*>& commands);
     void applyTheme();
     void keep();
 
@@ -48,12 +50,14 @@ private:
     QComboBox* m_scheme = nullptr;
     QComboBox* m_textScale = nullptr;
     ModelPage* m_model = nullptr;
+    MemoryPage* m_memory = nullptr;
     QDoubleSpinBox* m_temperature = nullptr;
     QSpinBox* m_topK = nullptr;
     QDoubleSpinBox* m_topP = nullptr;
     QDoubleSpinBox* m_minP = nullptr;
     QSpinBox* m_seed = nullptr;
     QSpinBox* m_maxTokens = nullptr;
+    QComboBox* m_drafts = nullptr;
 };
 
 } // namespace octavo::ui

@@ -1,11 +1,13 @@
 #include "ui/settings/startup_settings.h"
 
 #include <QSettings>
+#include <QThreadPool>
 #include <QtConcurrentRun>
 
 #include <algorithm>
 #include <cmath>
 #include <memory>
+#include <utility>
 
 namespace octavo::ui {
 
@@ -19,6 +21,16 @@ const QString topPKey = QStringLiteral("sampling/topP");
 const QString minPKey = QStringLiteral("sampling/minP");
 const QString seedKey = QStringLiteral("sampling/seed");
 const QString maxTokensKey = QStringLiteral("sampling/maxNewTokens");
+const QString draftsKey = QStringLiteral("engine/drafts");
+const QString sparseKey = QStringLiteral("engine/sparse");
+const QString contextLimitKey = QStringLiteral("memory/contextLimit");
+const QString budgetKey = QStringLiteral("memory/budgetBytes");
+const QString quotaKey = QStringLiteral("memory/savedContextsQuotaBytes");
+
+constexpr qint64 largestBudget = qint64(4096) << 30;
+
+const std::pair<engine::SparseMode, const char*> sparseNames[] = {
+    {engine::SparseMode::Auto, "auto"}, {engine::SparseMode::On, "on"}, {engine::SparseMode::Off, "off"}};
 
 std::unique_ptr<QSettings> settingsFile(const QString& file)
 {
@@ -32,6 +44,21 @@ float within(const QVariant& value, float low, float high, float otherwise)
     bool isNumber = false;
     const float number = value.toFloat(&isNumber);
     return isNumber && std::isfinite(number) ? std::clamp(number, low, high) : otherwise;
+}
+
+qint64 wholeWithin(const QVariant& value, qint64 high, qint64 otherwise)
+{
+    bool isNumber = false;
+    const qint64 number = value.toLongLong(&isNumber);
+    return isNumber ? std::clamp(number, qint64(0), high) : otherwise;
+}
+
+/// One thread: two saves in a row must not overtake each other.
+QThreadPool& savingPool()
+{
+    static QThreadPool pool;
+    pool.setMaxThreadCount(1);
+    return pool;
 }
 
 } // namespace
@@ -49,12 +76,21 @@ StartupSettings StartupSettings::load(const QString& file)
     result.sampling.minP = within(settings->value(minPKey), 0.0F, 1.0F, plain.minP);
     result.sampling.seed = settings->value(seedKey).toULongLong();
     result.maxNewTokens = int(within(settings->value(maxTokensKey), 16.0F, 32768.0F, 1024.0F));
+    result.drafts = settings->value(draftsKey, true).toBool();
+    const QString sparse = settings->value(sparseKey).toString();
+    for (const auto& [mode, name] : sparseNames) {
+        if (sparse == QLatin1String(name))
+            result.sparse = mode;
+    }
+    result.contextLimit = wholeWithin(settings->value(contextLimitKey), 1'000'000, 0);
+    result.memoryBudgetBytes = wholeWithin(settings->value(budgetKey), largestBudget, 0);
+    result.savedContextsQuota = wholeWithin(settings->value(quotaKey), largestBudget, result.savedContextsQuota);
     return result;
 }
 
 QFuture<void> StartupSettings::save(const QString& file) const
 {
-    return QtConcurrent::run([values = *this, file] {
+    return QtConcurrent::run(&savingPool(), [values = *this, file] {
         const auto settings = settingsFile(file);
         settings->setValue(folderKey, values.modelFolder);
         settings->setValue(deviceKey, values.device);
@@ -64,6 +100,14 @@ QFuture<void> StartupSettings::save(const QString& file) const
         settings->setValue(minPKey, QString::number(double(values.sampling.minP)));
         settings->setValue(seedKey, QString::number(values.sampling.seed));
         settings->setValue(maxTokensKey, values.maxNewTokens);
+        settings->setValue(draftsKey, values.drafts);
+        for (const auto& [mode, name] : sparseNames) {
+            if (mode == values.sparse)
+                settings->setValue(sparseKey, QLatin1String(name));
+        }
+        settings->setValue(contextLimitKey, values.contextLimit);
+        settings->setValue(budgetKey, values.memoryBudgetBytes);
+        settings->setValue(quotaKey, values.savedContextsQuota);
         settings->sync();
     });
 }
@@ -76,6 +120,14 @@ void StartupSettings::applyTo(agents::WorkbenchOptions& options, bool modelNamed
         options.engine.devices = {device.toStdString()};
     options.sampling = sampling;
     options.maxNewTokens = maxNewTokens;
+    options.drafts = drafts;
+    if (options.engine.sparse == engine::SparseMode::Auto)
+        options.engine.sparse = sparse;
+    if (options.engine.contextLimit == 0)
+        options.engine.contextLimit = contextLimit;
+    if (options.engine.memoryBudgetBytes == 0)
+        options.engine.memoryBudgetBytes = memoryBudgetBytes;
+    options.engine.savedContextsQuota = savedContextsQuota;
 }
 
 } // namespace octavo::ui

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Settings that are needed before anything is loaded: model, device and how answers are drawn. Kept in the user's
-/// configuration file, beside the session store and not in it.
+/// Settings that are needed before anything is loaded: model, device, memory and how answers are drawn. Kept in the
+/// user's configuration file, beside the session store and not in it.
 
 #include "agents/workbench.h"
 
@@ -15,13 +15,19 @@ struct StartupSettings {
     QString device;      ///< empty: automatic
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
+    bool drafts = true;
+    engine::SparseMode sparse = engine::SparseMode::Auto;
+    qint64 contextLimit = 0;      ///< tokens per agent; 0: what the model allows
+    qint64 memoryBudgetBytes = 0; ///< 0: what is free
+    qint64 savedContextsQuota = engine::EngineOptions{}.savedContextsQuota; ///< bytes; 0: none are kept
 
     /// Reads the file: call before the window opens. What is missing or out of range keeps its default.
     static StartupSettings load(const QString& file = {});
-    /// Writes on another thread.
+    /// Writes on another thread; what is saved last is written last.
     QFuture<void> save(const QString& file = {}) const;
 
-    /// Fills in what the command line has left open: a model that is not named, the device "auto".
+    /// Fills in what the command line has left open: a model that is not named, the device "auto", sparse "auto", no
+    /// limit.
     void applyTo(agents::WorkbenchOptions& options, bool modelNamed) const;
 };
 

@@ -263,6 +263,8 @@ public:
         m_figures = parts.join(QStringLiteral(" \u00b7 "));
         if (!message.text.isEmpty())
             m_actions.push_back({ItemAction::Kind::CopyAnswer, TranscriptWords::tr("Copy"), {}, {}, {}});
+        if (last && agents::endedEarly(message.state))
+            m_actions.push_back({ItemAction::Kind::Continue, TranscriptWords::tr("Continue"), {}, {}, {}});
         if (last)
             m_actions.push_back({ItemAction::Kind::Regenerate, TranscriptWords::tr("Regenerate"), {}, {}, {}});
         m_text = m_words.isEmpty() ? m_figures : m_words + u' ' + m_figures;

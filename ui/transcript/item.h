@@ -128,7 +128,8 @@ void paintAction(QPainter& painter, const ItemAction& action, const QFont& font,
 std::unique_ptr<Item> makeQuestionItem(const TranscriptFonts& fonts, const agents::Message& message);
 std::unique_ptr<Item> makeBlockItem(const TranscriptFonts& fonts, agents::MessageId message,
                                     const markdown::Block& block);
-/// The line under an answer: how it ended, figures, Copy and Regenerate. `last`: of the conversation.
+/// The line under an answer: how it ended, figures, Copy, and for the `last` of a conversation Regenerate; Continue
+/// where it ended early.
 std::unique_ptr<Item> makeSummaryItem(const TranscriptFonts& fonts, const agents::Message& message, bool last);
 
 std::unique_ptr<Item> makeTextItem(const TranscriptFonts& fonts, agents::MessageId message,

@@ -71,7 +71,10 @@ signals:
     void linkActivated(const QString& target);
     void copyAnswerRequested(octavo::agents::MessageId message);
     void regenerateRequested();
+    void continueRequested();
     void followChanged(bool follows);
+    /// An answer is whole: a screen reader is told now, and not of each token before.
+    void announced();
 
 protected:
     void paintEvent(QPaintEvent* event) override;

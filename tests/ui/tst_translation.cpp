@@ -1,0 +1,197 @@
+#include "tests/ui/real_window.h"
+#include "ui/command_palette.h"
+#include "ui/settings/settings_dialog.h"
+#include "ui/source_viewer/source_viewer.h"
+#include "ui/start_page.h"
+#include "ui/translation.h"
+
+#include <QAbstractButton>
+#include <QComboBox>
+#include <QScrollArea>
+#include <QTranslator>
+
+using namespace octavo;
+using namespace octavo::ui;
+using octavo::ui::test::RealWindow;
+
+namespace {
+
+/// Stands in front of the German translation and notes what it does not know.
+class Gaps final : public QTranslator
+{
+public:
+    Gaps() { loaded = german.load(QStringLiteral(":/translations/octavo_de.qm")); }
+
+    QString translate(const char* context, const char* source, const char* comment, int n) const override
+    {
+        const QString found = german.translate(context, source, comment, n);
+        if (found.isEmpty() && QByteArray(context).startsWith("octavo::"))
+            missing += QStringLiteral("%1: %2").arg(QLatin1String(context), QString::fromUtf8(source));
+        return found;
+    }
+    bool isEmpty() const override { return false; }
+
+    bool loaded = false;
+    QTranslator german;
+    mutable QSet<QString> missing;
+};
+
+/// What does not show its whole text, of the visible labels and buttons in `in`.
+QStringList clipped(const QWidget* in)
+{
+    QStringList out;
+    for (const QLabel* label : in->findChildren<QLabel*>()) {
+        const bool elides = !label->wordWrap() && label->minimumSizeHint().width() < label->sizeHint().width();
+        if (!label->isVisible() || label->text().isEmpty() || elides)
+            continue;
+        const bool fits = label->wordWrap() ? label->height() >= label->heightForWidth(label->width())
+                                            : label->width() >= label->sizeHint().width();
+        if (!fits)
+            out += label->text();
+    }
+    for (const QAbstractButton* button : in->findChildren<QAbstractButton*>()) {
+        const bool shortened = button->text().contains(u'\u2026') && !button->text().endsWith(u'\u2026');
+        if (button->isVisible() && !shortened && !button->text().isEmpty() &&
+            button->width() < button->minimumSizeHint().width())
+            out += button->text();
+    }
+    return out;
+}
+
+// Layouts settle over a few turns of the event loop.
+#define VERIFY_NOT_CLIPPED(widget) QTRY_VERIFY2(clipped(widget).isEmpty(), qPrintable(clipped(widget).join(u'\n')))
+
+} // namespace
+
+/// The whole program in German, at the usual size of text and at twice that.
+class TestTranslation : public QObject
+{
+    Q_OBJECT
+
+private:
+    std::unique_ptr<Gaps> m_gaps;
+    std::unique_ptr<RealWindow> m_real;
+
+    void checkComplete()
+    {
+        const QStringList missing(m_gaps->missing.begin(), m_gaps->missing.end());
+        QVERIFY2(missing.isEmpty(), qPrintable(missing.join(u'\n')));
+    }
+
+private slots:
+    void initTestCase()
+    {
+        Theme::instance()->apply(SchemeChoice::Light);
+        m_gaps = std::make_unique<Gaps>();
+        if (!m_gaps->loaded)
+            QSKIP("built without Qt's linguist tools");
+        QCoreApplication::installTranslator(m_gaps.get());
+    }
+    void cleanupTestCase()
+    {
+        if (m_gaps)
+            QCoreApplication::removeTranslator(m_gaps.get());
+    }
+
+    void init()
+    {
+        m_real = std::make_unique<RealWindow>([](const engine::GenerationRequest&) { return octavo::test::Script(); });
+        m_real->open();
+    }
+    void cleanup()
+    {
+        m_real.reset();
+        Theme::instance()->apply(SchemeChoice::Light);
+    }
+
+    void theWindowAndItsFirstPage()
+    {
+        m_real->window->setDemoModel(true);
+        QVERIFY(RealWindow::says(m_real->window.get(), QStringLiteral("Demo-Modell")));
+        m_real->key(QStringLiteral("Ctrl+K"));
+        QVERIFY(m_real->window->findChild<CommandPalette*>());
+        m_real->window->findChild<CommandPalette*>()->close();
+        checkComplete();
+        Theme::instance()->apply(SchemeChoice::Light, 2.0);
+        VERIFY_NOT_CLIPPED(m_real->window->findChild<StartPage*>());
+    }
+
+    void theWizardFromTheFirstPageToTheLast()
+    {
+        for (const double scale : {1.0, 2.0}) {
+            Theme::instance()->apply(SchemeChoice::Light, scale);
+            AddRepositoryDialog wizard(m_real->workbench.get());
+            wizard.show();
+            auto* next = wizard.findChild<QPushButton*>(QStringLiteral("next"));
+            wizard.setFolder(m_real->repository.root());
+            QTRY_VERIFY(next->isEnabled());
+            VERIFY_NOT_CLIPPED(&wizard);
+            next->click();
+            QTRY_VERIFY(wizard.findChild<FilesPage*>()->hasFiles() && next->isEnabled());
+            QVERIFY(RealWindow::says(&wizard, QStringLiteral("gezählt von")));
+            VERIFY_NOT_CLIPPED(&wizard);
+            next->click();
+            QTRY_VERIFY(m_real->workbench->contexts().back().state == agents::ContextState::Read);
+            VERIFY_NOT_CLIPPED(&wizard);
+            next->click();
+            QVERIFY(RealWindow::says(&wizard, QStringLiteral("Wer fragt zu")));
+            VERIFY_NOT_CLIPPED(&wizard);
+        }
+        checkComplete();
+    }
+
+    void everyPageOfTheSettings()
+    {
+        for (const double scale : {1.0, 2.0}) {
+            Theme::instance()->apply(SchemeChoice::Light, scale);
+            SettingsDialog dialog(m_real->workbench.get(), m_real->window->commands(), {},
+                                  m_real->data.filePath(QStringLiteral("octavo.ini")));
+            dialog.show();
+            for (int page = SettingsDialog::Appearance; page <= SettingsDialog::Shortcuts; ++page) {
+                dialog.setPage(SettingsDialog::Page(page));
+                if (page == SettingsDialog::Model) {
+                    dialog.findChild<QLineEdit*>(QStringLiteral("modelFolder"))
+                        ->setText(QStringLiteral(OCTAVO_RESOURCES "/demo-model"));
+                    QTRY_VERIFY_WITH_TIMEOUT(RealWindow::says(&dialog, QStringLiteral("Mio. Parameter")), 10000);
+                }
+                VERIFY_NOT_CLIPPED(&dialog);
+            }
+        }
+        checkComplete();
+    }
+
+    void theDashboardAndTheSourceViewer()
+    {
+        m_real->addRepository();
+        m_real->key(QStringLiteral("Ctrl+1"));
+        m_real->ask(QStringLiteral("Wo steht join?"));
+        QTRY_COMPARE(m_real->agent(0)->status().activity, agents::Activity::Idle);
+        SourceViewer viewer(m_real->workbench.get());
+        viewer.open(m_real->agent(0)->context().id, "src/join.cpp", 3, 4);
+        viewer.show();
+        QTRY_VERIFY(viewer.code()->toPlainText().contains(QStringLiteral("join")));
+        auto* dashboard = m_real->window->findChild<DashboardPanel*>();
+        QTest::qWait(300);
+        checkComplete();
+        VERIFY_NOT_CLIPPED(dashboard);
+        Theme::instance()->apply(SchemeChoice::Light, 2.0);
+        VERIFY_NOT_CLIPPED(dashboard);
+        VERIFY_NOT_CLIPPED(&viewer);
+        VERIFY_NOT_CLIPPED(m_real->window.get());
+    }
+
+    void aLanguageThatIsNotThereFallsBackToEnglish()
+    {
+        QCoreApplication::removeTranslator(m_gaps.get());
+        QVERIFY(!installTranslation(QLocale(QLocale::Zulu)));
+        QCOMPARE(QCoreApplication::translate("octavo::ui::ContextModel", "%n panes", nullptr, 1),
+                 QStringLiteral("1 pane"));
+        QCOMPARE(QCoreApplication::translate("octavo::ui::ContextModel", "%n panes", nullptr, 8),
+                 QStringLiteral("8 panes"));
+        qDeleteAll(qApp->findChildren<QTranslator*>());
+        QCoreApplication::installTranslator(m_gaps.get());
+    }
+};
+
+QTEST_MAIN(TestTranslation)
+#include "tst_translation.moc"

@@ -1,0 +1,10 @@
+#pragma once
+
+/// Distances that the parts of a transcript agree on, in pixels. For the files of TranscriptView only.
+
+namespace octavo::ui {
+
+inline constexpr int sideMargin = 12, topMargin = 10, bottomMargin = 12; ///< between the items and the viewport's edge
+inline constexpr int betweenBlocks = 8, betweenListItems = 3;
+
+} // namespace octavo::ui
