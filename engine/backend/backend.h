@@ -54,6 +54,19 @@ struct StepEntry {
     std::span<const TokenId> tokens;
 };
 
+/// Where a chain of drafts begins.
+struct DraftEntry {
+    SlotId slot = noSlot;
+    TokenId next = -1; ///< written, not yet in the sequence
+    int most = 1;      ///< drafts wanted
+};
+
+/// What the MTP layer expects after DraftEntry::next, each token with the probability it gives it.
+struct DraftChain {
+    std::vector<TokenId> tokens;
+    std::vector<float> chances;
+};
+
 /// What a frozen sequence holds, for writing to a file: parts that stay as they are for as long as `storage` lives.
 /// They may be read on another thread; `storage` must be let go of on the backend's.
 struct SequenceImage {
@@ -106,6 +119,18 @@ public:
 
     /// Keeps the first `keptRows` (>= 1) of the rows that the last step() ran for `slot` and forgets the others.
     virtual Result<void> commit(SlotId slot, int keptRows) = 0;
+
+    /// Whether the model has an MTP layer and this device runs it.
+    virtual bool hasMtp() const { return false; }
+
+    /// Drafts with the MTP layer what may follow each entry's `next` (different slots, nothing uncommitted), all chains
+    /// together, one depth after another. A chain ends after `most` tokens, where the sequence does, and before the token
+    /// with which the product of its chances falls below `leastChance`. What later steps give does not depend on it.
+    virtual Result<void> draft(std::span<const DraftEntry> /*entries*/, float /*leastChance*/,
+                               std::span<DraftChain> /*chains*/)
+    {
+        return Error{ErrorCode::Unsupported, "this device does not run the model's MTP layer"};
+    }
 
     /// Names the layout of images and all that decides their values; empty where sequences cannot be saved.
     virtual std::string imageFormat() const { return {}; }

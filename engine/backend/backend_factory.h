@@ -24,6 +24,7 @@ struct BackendOptions {
     std::int64_t memoryBudgetBytes = 0; ///< for all sequences together; 0: the backend sets no limit of its own
     SparseMode sparse = SparseMode::Auto;
     SparseSettings sparseSettings;
+    bool mtp = true;                    ///< run the MTP layer where the model has one; it takes KV rows of its own
     /// Empty: basis.safetensors beside the weights. Where there is none, SparseMode::Auto decodes densely.
     std::filesystem::path sketchBasis;
 };

@@ -26,6 +26,9 @@ namespace
 /// stay in the third-level cache.
 constexpr int passRows = 256;
 
+/// So many rows wait for MTP's keys and values at most: drafts may never be wanted, and together they cost less.
+constexpr std::int64_t mostUnfilled = 128;
+
 std::string mib(std::int64_t bytes)
 {
     return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
@@ -84,7 +87,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
     const int available = int(std::max(1u, std::thread::hardware_concurrency()));
     const int threads = options.threads > 0 ? std::min(options.threads, std::max(8, 2 * available)) : available;
     try {
-        OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights)));
+        OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights), options.mtp));
         std::unique_ptr<CpuBackend> backend(
             new CpuBackend(std::move(model), cpu::kernels(path), threads, options));
         if (!backend->m_forward.ready())
@@ -112,8 +115,8 @@ CpuBackend::CpuBackend(CpuModel model, const cpu::Kernels& kernels, int threads,
     , m_kernels(kernels)
     , m_threads(threads)
     , m_budget(options.memoryBudgetBytes)
-    , m_recurrent(RecurrentShape::of(m_model.config))
-    , m_pages({m_model.attentionLayers, m_model.config.numKvHeads, m_model.config.headDim})
+    , m_recurrent(RecurrentShape::of(m_model.config, m_model.mtp.has_value()))
+    , m_pages({m_model.kvLayers(), m_model.config.numKvHeads, m_model.config.headDim})
     , m_sparse(m_model.config, m_model.attentionLayers, m_model.source->hash, options.sparse, options.sparseSettings,
                kernels.path, threads)
     , m_forward(m_model, kernels, threads, passRows, &m_sparse)
@@ -152,7 +155,8 @@ Result<SlotId> CpuBackend::createSequence(std::int64_t maxTokens)
 
 Result<SlotId> CpuBackend::forkSequence(SlotId source, std::int64_t maxTokens)
 {
-    OCTAVO_TRY(const CpuSequence* sequence, ready(source, {}));
+    OCTAVO_TRY(CpuSequence* const sequence, ready(source, {}));
+    OCTAVO_CHECK(fillMtp(*sequence));
     return addSequence(maxTokens, sequence);
 }
 
@@ -164,10 +168,11 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
         return Error{ErrorCode::InvalidArgument, "A sequence of " + std::to_string(maxTokens) +
                                                      " tokens was asked for, expected " + std::to_string(least) +
                                                      " to " + std::to_string(m_model.config.maxPositions)};
-    // Whole pages that the source holds are shared, not taken again; a page that has begun will be copied.
+    // Whole pages that the source holds are shared, not taken again; a page that has begun will be copied, and the
+    // newest one for MTP's last row.
     std::int64_t bytes = sequenceBytes(maxTokens);
     if (source) {
-        const int whole = source->kv.heldPages() - (held % cpu::pageTokens > 0 ? 1 : 0);
+        const int whole = source->kv.heldPages() - (held % cpu::pageTokens > 0 || (hasMtp() && held > 0) ? 1 : 0);
         bytes = pagesToTake(held, maxTokens, whole) * m_pages.shape().pageBytes() +
                 m_recurrent.totalFloats() * std::int64_t(sizeof(float));
         if (maxTokens > held)
@@ -279,7 +284,9 @@ Result<CpuSequence*> CpuBackend::ready(SlotId slot, std::span<const TokenId> tok
 
 Result<void> CpuBackend::makeRoom(CpuSequence& sequence, std::int64_t tokens)
 {
-    const bool done = sequence.kv.prepare(sequence.length, tokens);
+    // MTP's rows end before the newest position's.
+    const std::int64_t behind = hasMtp() && sequence.length > 0 ? 1 + sequence.unfilled() : 0;
+    const bool done = sequence.kv.prepare(sequence.length - behind, tokens + behind);
     countMemory();
     if (!done)
         return Error{ErrorCode::OutOfMemory, "No memory was left for the keys and values of " +
@@ -308,6 +315,7 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
                                                      std::to_string(rows * vocab) + " floats, found " +
                                                      std::to_string(logits.size())};
     OCTAVO_TRY(CpuSequence * sequence, ready(slot, tokens));
+    OCTAVO_CHECK(fillMtp(*sequence));
     const bool every = logits.size() == rows * vocab;
     for (std::size_t done = 0; done < rows;) {
         // Passes end at multiples of 64 positions too.
@@ -315,7 +323,7 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
             rows - done, std::size_t(passRows - sequence->length % cpu::gdnChunkRows));
         OCTAVO_CHECK(prepareRows(*sequence, std::int64_t(take)));
         OCTAVO_CHECK(makeRoom(*sequence, std::int64_t(take)));
-        const CpuRows entry{sequence, tokens.subspan(done, take)};
+        const CpuRows entry{sequence, tokens.subspan(done, take), sequence->length};
         const bool last = done + take == rows;
         if (every)
             m_forward.run(CpuPass::Prefill, std::span(&entry, 1), int(take), logits.data() + done * vocab);
@@ -342,7 +350,7 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
         rows += entry.tokens.size();
         if (rows > std::size_t(maxStepRows()))
             break;
-        m_rows.push_back({sequence, entry.tokens});
+        m_rows.push_back({sequence, entry.tokens, sequence->length});
     }
     if (rows > std::size_t(maxStepRows()) || logits.size() != rows * vocab)
         return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(rows) + " rows (at most " +
@@ -354,6 +362,8 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
         const std::size_t count = entry.tokens.size();
         OCTAVO_CHECK(prepareRows(*entry.sequence, std::int64_t(count)));
         OCTAVO_CHECK(makeRoom(*entry.sequence, std::int64_t(count)));
+        if (entry.sequence->unfilled() >= mostUnfilled)
+            OCTAVO_CHECK(fillMtp(*entry.sequence));
         const std::size_t bytes =
             count * std::size_t(m_recurrent.layers * m_recurrent.pendingFloats()) * sizeof(float);
         if (count > 1 && entry.sequence->pending.bytes() < bytes) {
@@ -369,11 +379,21 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
     m_sparse.beginStep(m_sparseRows);
     m_forward.run(CpuPass::Step, m_rows, int(rows), logits.data());
     m_sparse.endStep();
+    const float* hidden = m_forward.finalHidden();
     for (const CpuRows& entry : m_rows) {
-        if (entry.tokens.size() > 1)
-            entry.sequence->pendingRows = int(entry.tokens.size());
+        CpuSequence& sequence = *entry.sequence;
+        const std::size_t count = entry.tokens.size(), floats = count * std::size_t(m_recurrent.hidden);
+        if (hasMtp() && count > 1) {
+            sequence.pendingHidden.assign(hidden, hidden + floats);
+            sequence.pendingTokens.assign(entry.tokens.begin(), entry.tokens.end());
+        } else if (hasMtp()) {
+            sequence.appendHidden(hidden, entry.tokens);
+        }
+        hidden += floats;
+        if (count > 1)
+            sequence.pendingRows = int(count);
         else
-            ++entry.sequence->length;
+            ++sequence.length;
     }
     m_decodeTokens += std::int64_t(rows);
     ++m_steps;
@@ -390,9 +410,57 @@ Result<void> CpuBackend::commit(SlotId slot, int keptRows)
     if (sequence->pendingRows == 0)
         return {};
     m_forward.commit(*sequence, keptRows);
+    if (hasMtp())
+        sequence->appendHidden(sequence->pendingHidden.data(),
+                               std::span(sequence->pendingTokens).first(std::size_t(keptRows)));
     sequence->length += keptRows;
     sequence->pendingRows = 0;
     sequence->kv.truncate(sequence->length);
+    return {};
+}
+
+Result<void> CpuBackend::fillMtp(CpuSequence& sequence)
+{
+    if (sequence.unfilled() == 0)
+        return {};
+    OCTAVO_CHECK(makeRoom(sequence, 0));
+    m_forward.fillMtp(sequence);
+    return {};
+}
+
+Result<void> CpuBackend::draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains)
+{
+    if (!hasMtp())
+        return Error{ErrorCode::Unsupported, "This model has no MTP layer to draft with"};
+    if (chains.size() != entries.size() || entries.size() > std::size_t(maxStepRows()))
+        return Error{ErrorCode::InvalidArgument, std::to_string(entries.size()) + " chains were asked for with room for " +
+                                                     std::to_string(chains.size()) + ", at most " +
+                                                     std::to_string(maxStepRows())};
+    m_drafts.clear();
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const DraftEntry& entry = entries[i];
+        OCTAVO_TRY(CpuSequence * sequence, ready(entry.slot, std::span(&entry.next, 1)));
+        if (entry.most < 1 || std::ranges::any_of(m_drafts, [&](const CpuDraft& other) { return other.sequence == sequence; }))
+            return Error{ErrorCode::InvalidArgument, "Drafts need at least one token for each of different sequences"};
+        chains[i] = {};
+        // A draft stands behind `next`, which takes a position too; without a hidden row there is no beginning.
+        const std::int64_t room = sequence->maxTokens - sequence->length - 1;
+        if (room > 0 && sequence->length > 0)
+            m_drafts.push_back({sequence, entry.next, int(std::min<std::int64_t>(entry.most, room)), &chains[i]});
+    }
+    std::int64_t rows = std::int64_t(m_drafts.size());
+    for (const CpuDraft& draft : m_drafts) {
+        OCTAVO_CHECK(makeRoom(*draft.sequence, draft.most));
+        rows += draft.sequence->unfilled();
+    }
+    for (const CpuDraft& draft : m_drafts) {
+        if (rows > passRows) {
+            rows -= draft.sequence->unfilled();
+            OCTAVO_CHECK(fillMtp(*draft.sequence));
+        }
+    }
+    if (!m_drafts.empty())
+        m_forward.draft(m_drafts, leastChance);
     return {};
 }
 
@@ -403,13 +471,14 @@ std::string CpuBackend::imageFormat() const
     if (layout.empty()) // the basis will be fitted from the first context: sketches of the next process may not fit it
         return {};
     return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", " + layout + ", float state, " +
-           std::string(cpu::pathName(m_kernels.path)) + ", 2";
+           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + ", 2";
 }
 
 /// State, then the int8 pages that the next row reads, then the tier's pages, layer by layer.
 Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
 {
-    OCTAVO_TRY(const CpuSequence* sequence, ready(slot, {}));
+    OCTAVO_TRY(CpuSequence* const sequence, ready(slot, {}));
+    OCTAVO_CHECK(fillMtp(*sequence));
     struct Storage {
         std::vector<float> recurrent;
         KvRows kv;

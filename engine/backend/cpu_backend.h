@@ -32,6 +32,8 @@ public:
     Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(SlotId slot, int keptRows) override;
+    bool hasMtp() const override { return m_model.mtp.has_value(); }
+    Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     std::string imageFormat() const override;
     Result<SequenceImage> imageOf(SlotId slot) override;
     Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;
@@ -53,6 +55,8 @@ private:
     Result<void> prepareRows(CpuSequence& sequence, std::int64_t count);
     /// Whole int8 pages that a sequence may still take.
     std::int64_t pagesToTake(std::int64_t length, std::int64_t maxTokens, std::int64_t held) const;
+    /// MTP's rows up to the newest position's.
+    Result<void> fillMtp(CpuSequence& sequence);
     void countMemory();
     /// Host tiers change only with the sequences: what they fill was reserved.
     void countTier();
@@ -68,6 +72,7 @@ private:
     std::map<SlotId, std::unique_ptr<CpuSequence>> m_sequences;
     std::vector<CpuRows> m_rows; // reused, so that a step allocates nothing
     std::vector<std::pair<CpuSequence*, int>> m_sparseRows;
+    std::vector<CpuDraft> m_drafts;
     std::int32_t m_nextSlot = 0;
     std::int64_t m_tierBytes = 0;
     std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_tierHeldBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};

@@ -19,6 +19,9 @@ namespace
 /// Up to this many values, every thread normalises and quantises all rows for itself, which costs less than a barrier.
 constexpr std::int64_t redundantValues = 6144;
 
+/// Drafts see the first page and at most this many of the newest tokens: what they miss costs a wrong draft, no more.
+constexpr std::int64_t mtpWindow = 8192;
+
 std::int64_t padded(std::int64_t n)
 {
     return (n + 15) / 16 * 16;
@@ -75,7 +78,7 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
     : m_model(model)
     , m_config(model.config)
     , m_kernels(kernels)
-    , m_shape(RecurrentShape::of(model.config))
+    , m_shape(RecurrentShape::of(model.config, false))
     , m_maxRows(maxRows)
     , m_sparse(sparse)
     , m_pool(threads)
@@ -88,10 +91,11 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
     const std::int64_t qkvWidth = 2 * attentionWidth + 2 * std::int64_t(c.numKvHeads) * c.headDim;
     const std::int64_t projected =
         std::max({std::int64_t(c.convDim()), qkvWidth, std::int64_t(2) * c.intermediateSize, std::int64_t(c.hiddenSize)});
-    const std::int64_t mixed = std::max({std::int64_t(c.valueDim()), attentionWidth, std::int64_t(c.intermediateSize)});
+    const std::int64_t mixed = std::max({std::int64_t(c.valueDim()), attentionWidth, std::int64_t(c.intermediateSize),
+                                         model.mtp ? 2 * std::int64_t(c.hiddenSize) : 0});
     m_widest = 0;
     auto note = [this](const CpuLinear& linear) { m_widest = std::max({m_widest, linear.slots(), linear.inputs()}); };
-    for (const CpuLayer& layer : model.layers) {
+    auto noteLayer = [&note](const CpuLayer& layer) {
         for (const CpuLinear* linear : {&layer.gate, &layer.up, &layer.down})
             note(*linear);
         if (layer.gdn) {
@@ -103,17 +107,24 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
                  {&layer.attention->q, &layer.attention->k, &layer.attention->v, &layer.attention->o})
                 note(*linear);
         }
-    }
+    };
+    for (const CpuLayer& layer : model.layers)
+        noteLayer(layer);
     note(model.head);
+    if (model.mtp) {
+        note(model.mtp->fc);
+        noteLayer(model.mtp->layer);
+    }
     const std::int64_t rows = maxRows, widest = padded(m_widest), half = std::max(1, c.rotaryDim / 2);
 
     auto layOut = [&](Parts& parts) {
         parts.take(m_hidden, rows * c.hiddenSize);
         parts.take(m_norm, rows * c.hiddenSize);
         parts.take(m_projected, rows * projected);
-        parts.take(m_conv, rows * c.convDim());
+        parts.take(m_conv, rows * std::max(c.convDim(), model.mtp ? 2 * c.numKvHeads * c.headDim : 0));
         parts.take(m_gate, rows * c.valueDim());
         parts.take(m_mixed, rows * mixed);
+        parts.take(m_final, model.mtp ? rows * c.hiddenSize : 0);
         parts.take(m_scales, rows);
         parts.take(m_cosines, rows * half);
         parts.take(m_sines, rows * half);
@@ -247,6 +258,14 @@ void CpuForward::run(CpuPass pass, std::span<const CpuRows> entries, int logitRo
         m_rows += int(entry.tokens.size());
     m_logitRows = logitRows;
     m_logits = logits;
+    m_mtpRows.clear();
+    if (m_model.mtp && pass == CpuPass::Prefill) {
+        const CpuRows& entry = entries.front();
+        for (int i = entry.position == 0 ? 1 : 0; i < m_rows; ++i)
+            m_mtpRows.push_back({entry.sequence,
+                                 i == 0 ? entry.sequence->lastHidden() : m_final + std::int64_t(i - 1) * m_config.hiddenSize,
+                                 entry.tokens[std::size_t(i)], entry.position + i - 1});
+    }
     m_pool.run([this](int thread) { runThread(thread); });
 }
 
@@ -262,6 +281,8 @@ void CpuForward::runThread(int thread)
     }
     if (m_logitRows > 0)
         writeLogits(thread);
+    if (m_model.mtp && m_pass == CpuPass::Prefill)
+        mtpAfterPrefill(thread);
 }
 
 void CpuForward::embed(int thread)
@@ -276,7 +297,7 @@ void CpuForward::embed(int thread)
             m_model.source->embedding.dequantizeRow(
                 entry.tokens[i], std::span(m_hidden + std::int64_t(row) * m_config.hiddenSize,
                                            std::size_t(m_config.hiddenSize)));
-            const float position = float(entry.sequence->length + std::int64_t(i));
+            const float position = float(entry.position + std::int64_t(i));
             for (int j = 0; j < half; ++j) {
                 const float angle = position * m_ropeFrequencies[std::size_t(j)]; // rounded, as the model was trained
                 m_cosines[row * half + j] = std::cos(angle);
@@ -428,7 +449,7 @@ void CpuForward::gdnPrefill(int thread, const CpuLayer& layer, Range keyHeads)
         for (int row = 0; row < m_rows;) {
             // Chunks end at multiples of 64 positions, so that slices do not show in the results.
             const int height =
-                int(std::min<std::int64_t>(m_rows - row, chunk - (entry.sequence->length + row) % chunk));
+                int(std::min<std::int64_t>(m_rows - row, chunk - (entry.position + row) % chunk));
             for (int i = 0; i < ratio; ++i) {
                 const int head = keyHead * ratio + i;
                 for (int t = 0; t < height; ++t) {
@@ -489,7 +510,7 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
                 float* k = row + queryWidth + kvHead * dim;
                 m_kernels.rmsNorm(k, attention.kNorm.data(), dim, float(c.normEps), k);
                 m_kernels.rope(k, cosines, sines, c.rotaryDim);
-                entry.sequence->kv.write(m_kernels, layer.kindIndex, kvHead, entry.sequence->length + t, k,
+                entry.sequence->kv.write(m_kernels, layer.kindIndex, kvHead, entry.position + t, k,
                                          row + queryWidth + kvWidth + kvHead * dim);
             }
             if (!picking())
@@ -532,15 +553,18 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
     }
     std::fill(own.context, own.context + std::int64_t(rows) * dim, 0.0f);
 
-    const std::int64_t length = entry.sequence->length, end = length + std::int64_t(entry.tokens.size());
+    const std::int64_t length = entry.position, end = length + std::int64_t(entry.tokens.size());
     // A row finds the first page and the recent ones here, and what lies between in the tier; where the sketch picks
     // from that, it has been seen to already.
     const bool sparse = picking();
     auto tierPages = [&](int r) { return m_sparse ? m_sparse->tierPages(length + r / group) : 0; };
     auto picked = [&](int r) { return sparse && m_sparse->row(firstRow + r / group).sparse; };
-    const int firstRecent = tierPages(0), lastRecent = tierPages(rows - 1);
+    const bool drafts = m_pass == CpuPass::Draft; // MTP's rows are in the int8 pages alone
+    const int firstRecent =
+        std::max(tierPages(0), drafts ? int(std::max<std::int64_t>(0, end - mtpWindow) / cpu::pageTokens) : 0);
+    const int lastRecent = tierPages(rows - 1);
     bool readsTier = false;
-    for (int r = 0; r < rows; r += group)
+    for (int r = 0; r < rows && !drafts; r += group)
         readsTier |= tierPages(r) > 1 && !picked(r);
     int limits[cpu::maxTileRows];
     auto attendTile = [&](const cpu::KvPageView& view, int begin, int height) {
@@ -656,6 +680,8 @@ void CpuForward::writeLogits(int thread)
         prepare(thread, m_hidden + std::int64_t(m_rows - m_logitRows) * m_config.hiddenSize, m_config.hiddenSize,
                 m_logitRows, m_model.finalNorm.data(), m_model.head);
     linear(m_model.head, input, begin, end, m_logits + begin, vocab);
+    if (m_model.mtp && m_pass == CpuPass::Step && thread == 0)
+        std::copy_n(input.x, std::int64_t(m_rows) * m_config.hiddenSize, m_final);
 }
 
 void CpuForward::commit(CpuSequence& sequence, int kept)

@@ -16,15 +16,26 @@
 namespace octavo::engine
 {
 
-/// Part of a pass: rows of one sequence at its end.
+/// Part of a pass: rows of one sequence.
 struct CpuRows {
     CpuSequence* sequence = nullptr;
     std::span<const TokenId> tokens;
+    std::int64_t position = 0; ///< of the first; the sequence's length, save for drafts
+};
+
+/// A chain of drafts on its way.
+struct CpuDraft {
+    CpuSequence* sequence = nullptr;
+    TokenId next = -1; ///< what the chain goes on from
+    int most = 1;
+    DraftChain* chain = nullptr;
+    double chance = 1.0; ///< that all of it is right
 };
 
 enum class CpuPass {
     Prefill, ///< one sequence, chunked GDN, state moves on
     Step,    ///< recurrent GDN; sequences with several rows keep their state until commit()
+    Draft,   ///< the MTP layer alone
 };
 
 class CpuForward
@@ -43,6 +54,14 @@ public:
     void run(CpuPass pass, std::span<const CpuRows> entries, int logitRows, float* logits);
     /// Takes the first `kept` of a sequence's pending rows into its recurrent state.
     void commit(CpuSequence& sequence, int kept);
+
+    // MTP, where the model has it (cpu_mtp.cpp). Pages must be writable from the first row that is not filled.
+    /// The final hidden rows of the last pass, (rows, hiddenSize), in order of its entries.
+    const float* finalHidden() const { return m_final; }
+    /// Fills MTP's rows up to the newest position's, which waits for the token after it.
+    void fillMtp(CpuSequence& sequence);
+    /// Runs all chains to their ends. Their sequences' unfilled rows and the chains fit maxRows() together.
+    void draft(std::span<CpuDraft> chains, float leastChance);
     /// Spreads tasks over the pool's threads, between passes.
     ParallelFor parallel();
 
@@ -83,10 +102,32 @@ private:
     void mlp(int thread, const CpuLayer& layer);
     void writeLogits(int thread);
 
+    /// An MTP row: the final hidden row of a position and the token after it.
+    struct MtpRow {
+        CpuSequence* sequence = nullptr;
+        const float* hidden = nullptr;
+        TokenId token = -1;
+        std::int64_t position = 0;
+    };
+    /// The largest logit of a thread's part of the vocabulary, and its sum of exponentials relative to that.
+    struct DraftPart {
+        float largest = 0.0f;
+        TokenId token = 0;
+        double sum = 0.0;
+    };
+    void addUnfilled(CpuSequence& sequence);
+    void mtpEmbed(int thread);
+    void mtpWriteKv(int thread, int firstRow);
+    void mtpAfterPrefill(int thread);
+    void runDrafts(int thread);
+    void mtpLogits(int thread);
+    /// Takes one token of each chain; false when none goes on.
+    bool takeDrafts();
+
     const CpuModel& m_model;
     const ModelConfig& m_config;
     const kernels::cpu::Kernels& m_kernels;
-    const RecurrentShape m_shape;
+    const RecurrentShape m_shape; // without the hidden row
     const int m_maxRows;
     CpuSparse* const m_sparse;
     ComputePool m_pool;
@@ -97,6 +138,13 @@ private:
     std::span<const CpuRows> m_entries;
     int m_rows = 0, m_logitRows = 0;
     float* m_logits = nullptr;
+    std::vector<MtpRow> m_mtpRows;
+    std::vector<CpuDraft*> m_drafts;
+    std::vector<CpuRows> m_draftRows; // one of each chain that goes on
+    std::vector<float> m_draftLogits;
+    std::vector<std::vector<DraftPart>> m_draftParts; // by thread, then chain
+    float m_leastChance = 0.0f;
+    bool m_draftsGoOn = false;
 
     // Shared rows, (maxRows, ...) each.
     BigPages m_memory;
@@ -106,6 +154,7 @@ private:
     float* m_conv = nullptr;
     float* m_gate = nullptr;      ///< z
     float* m_mixed = nullptr;     ///< what out, o and down take in
+    float* m_final = nullptr;     ///< hidden rows after the final norm; with MTP only
     float* m_scales = nullptr;
     float* m_cosines = nullptr;
     float* m_sines = nullptr;

@@ -60,9 +60,43 @@ Result<CpuAttention> loadAttention(const AttentionWeights& weights)
     return attention;
 }
 
+Result<void> loadMlp(const MlpWeights& weights, CpuLayer& layer)
+{
+    OCTAVO_TRY(layer.gate, CpuLinear::pack(weights.gate));
+    OCTAVO_TRY(layer.up, CpuLinear::pack(weights.up));
+    OCTAVO_TRY(layer.down, CpuLinear::pack(weights.down));
+    return {};
+}
+
+Result<CpuMtp> loadMtp(const MtpWeights& weights)
+{
+    CpuMtp mtp;
+    const bool int4 = weights.fc.format == LinearWeight::Format::Int4;
+    OCTAVO_TRY(mtp.fc, int4 ? CpuLinear::pack(weights.fc) : CpuLinear::packInt8(weights.fc));
+    mtp.embeddingNorm = weights.preFcNormEmbedding;
+    mtp.hiddenNorm = weights.preFcNormHidden;
+    mtp.norm = weights.norm;
+    mtp.layer.inputNorm = weights.layer.inputNorm;
+    mtp.layer.postAttentionNorm = weights.layer.postAttentionNorm;
+    OCTAVO_TRY(mtp.layer.attention, loadAttention(*weights.layer.attention));
+    OCTAVO_CHECK(loadMlp(weights.layer.mlp, mtp.layer));
+    return mtp;
+}
+
+std::int64_t bytesOf(const CpuLayer& layer)
+{
+    std::int64_t bytes = layer.gate.bytes() + layer.up.bytes() + layer.down.bytes();
+    if (layer.attention)
+        bytes += layer.attention->q.bytes() + layer.attention->k.bytes() + layer.attention->v.bytes() +
+                 layer.attention->o.bytes();
+    if (layer.gdn)
+        bytes += layer.gdn->qkv.bytes() + layer.gdn->z.bytes() + layer.gdn->ba.bytes() + layer.gdn->out.bytes();
+    return bytes;
+}
+
 } // namespace
 
-Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights)
+Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights, bool withMtp)
 {
     OCTAVO_CHECK(checkSizes(config));
     CpuModel model;
@@ -74,18 +108,12 @@ Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const
         if (source.attention) {
             OCTAVO_TRY(layer.attention, loadAttention(*source.attention));
             layer.kindIndex = model.attentionLayers++;
-            model.bytes += layer.attention->q.bytes() + layer.attention->k.bytes() + layer.attention->v.bytes() +
-                           layer.attention->o.bytes();
         } else {
             OCTAVO_TRY(layer.gdn, loadGdn(config, *source.gdn));
             layer.kindIndex = model.gdnLayers++;
-            model.bytes +=
-                layer.gdn->qkv.bytes() + layer.gdn->z.bytes() + layer.gdn->ba.bytes() + layer.gdn->out.bytes();
         }
-        OCTAVO_TRY(layer.gate, CpuLinear::pack(source.mlp.gate));
-        OCTAVO_TRY(layer.up, CpuLinear::pack(source.mlp.up));
-        OCTAVO_TRY(layer.down, CpuLinear::pack(source.mlp.down));
-        model.bytes += layer.gate.bytes() + layer.up.bytes() + layer.down.bytes();
+        OCTAVO_CHECK(loadMlp(source.mlp, layer));
+        model.bytes += bytesOf(layer);
         model.layers.push_back(std::move(layer));
     }
     model.finalNorm = weights->finalNorm;
@@ -93,6 +121,11 @@ Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const
     const bool int8 = head.format != LinearWeight::Format::Int4 && head.outFeatures >= int8HeadOutputs;
     OCTAVO_TRY(model.head, int8 ? CpuLinear::packInt8(head) : CpuLinear::pack(head));
     model.bytes += model.head.bytes() + weights->embedding.storedBytes();
+    if (withMtp && weights->mtp) {
+        OCTAVO_TRY(model.mtp, loadMtp(*weights->mtp));
+        model.mtp->layer.kindIndex = model.attentionLayers;
+        model.bytes += model.mtp->fc.bytes() + bytesOf(model.mtp->layer);
+    }
     model.source = std::move(weights);
     return model;
 }

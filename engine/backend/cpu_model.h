@@ -29,17 +29,28 @@ struct CpuLayer {
     int kindIndex = 0; ///< among the layers of its kind
 };
 
+/// The layer that drafts: from the embedding of a token and the final hidden row before it to the token after it.
+struct CpuMtp {
+    CpuLinear fc; ///< embedding first, hidden row second
+    std::vector<float> embeddingNorm, hiddenNorm, norm;
+    CpuLayer layer; ///< its kindIndex follows those of the model's attention layers
+};
+
 struct CpuModel {
     ModelConfig config;
     std::shared_ptr<const ModelWeights> source; ///< the embedding is read from the map
     std::vector<CpuLayer> layers;
     std::vector<float> finalNorm;
     CpuLinear head;
+    std::optional<CpuMtp> mtp;
     int attentionLayers = 0, gdnLayers = 0;
     std::int64_t bytes = 0;
 
+    /// Layers that keep KV rows.
+    int kvLayers() const { return attentionLayers + (mtp ? 1 : 0); }
+
     /// Fails with Unsupported where a size does not suit the kernels (each must be a multiple of 16).
-    static Result<CpuModel> load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights);
+    static Result<CpuModel> load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights, bool withMtp);
 };
 
 } // namespace octavo::engine

@@ -14,17 +14,18 @@ namespace octavo::engine
 /// Sizes of the recurrent part, in floats.
 struct RecurrentShape {
     int layers = 0, keyHeads = 0, valueHeads = 0, keyDim = 0, valueDim = 0, convDim = 0, history = 0;
+    int hidden = 0; ///< of the newest final hidden row, which MTP starts from; 0: none is kept
 
-    static RecurrentShape of(const ModelConfig& config)
+    static RecurrentShape of(const ModelConfig& config, bool withMtp)
     {
         return {config.numLayers - config.numFullAttentionLayers(), config.linearNumKeyHeads,
                 config.linearNumValueHeads, config.linearKeyHeadDim, config.linearValueHeadDim, config.convDim(),
-                config.linearConvKernel - 1};
+                config.linearConvKernel - 1, withMtp ? config.hiddenSize : 0};
     }
     std::int64_t headFloats() const { return std::int64_t(keyDim) * valueDim; }
     std::int64_t stateFloats() const { return headFloats() * valueHeads; }
     std::int64_t convFloats() const { return std::int64_t(history) * convDim; }
-    std::int64_t totalFloats() const { return layers * (stateFloats() + convFloats()); }
+    std::int64_t totalFloats() const { return layers * (stateFloats() + convFloats()) + hidden; }
     /// What one unconfirmed row leaves behind in a layer: convolution input, keys, corrections and decays.
     std::int64_t pendingFloats() const
     {
@@ -50,6 +51,28 @@ struct CpuSequence {
     std::int64_t tierTokens = 0;            ///< that it holds
     BigPages recurrent;
     BigPages pending;        ///< [layer][row][pendingFloats], taken at the first step of several rows
+
+    // MTP's row of a position needs the token after it, so the newest one is always to come. After decoding there are
+    // more: they wait until drafts are wanted.
+    std::vector<float> unfilledHidden;   ///< (rows, hidden) of the positions before the newest one
+    std::vector<TokenId> unfilledTokens; ///< the token after each
+    std::vector<float> pendingHidden;    ///< of the rows that wait for commit()
+    std::vector<TokenId> pendingTokens;
+
+    std::int64_t unfilled() const { return std::int64_t(unfilledTokens.size()); }
+    /// The final hidden row of position length - 1.
+    float* lastHidden() const { return recurrent.as<float>() + shape.totalFloats() - shape.hidden; }
+    /// Takes `rows` more positions in: their tokens and final hidden rows.
+    void appendHidden(const float* rows, std::span<const TokenId> tokens)
+    {
+        for (std::size_t i = 0; i < tokens.size(); ++i, rows += shape.hidden) {
+            if (length + std::int64_t(i) > 0) {
+                unfilledHidden.insert(unfilledHidden.end(), lastHidden(), lastHidden() + shape.hidden);
+                unfilledTokens.push_back(tokens[i]);
+            }
+            std::copy_n(rows, shape.hidden, lastHidden());
+        }
+    }
 
     float* state(int layer, int head) const
     {

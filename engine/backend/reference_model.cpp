@@ -10,24 +10,11 @@ Model::Model(const ModelConfig& config, std::shared_ptr<const ModelWeights> weig
     : m_config(config)
     , m_weights(std::move(weights))
 {
-    for (const LayerWeights& source : m_weights->layers) {
-        Layer& layer = m_layers.emplace_back();
-        layer.weights = &source;
-        if (source.type == LayerType::FullAttention) {
-            layer.q = widened(source.attention->q);
-            layer.k = widened(source.attention->k);
-            layer.v = widened(source.attention->v);
-            layer.o = widened(source.attention->o);
-        } else {
-            layer.qkv = widened(source.gdn->qkv);
-            layer.z = widened(source.gdn->z);
-            layer.b = widened(source.gdn->b);
-            layer.a = widened(source.gdn->a);
-            layer.out = widened(source.gdn->out);
-        }
-        layer.gate = widened(source.mlp.gate);
-        layer.up = widened(source.mlp.up);
-        layer.down = widened(source.mlp.down);
+    for (const LayerWeights& layer : m_weights->layers)
+        m_layers.push_back(widened(layer));
+    if (m_weights->mtp) {
+        m_mtpFc = widened(m_weights->mtp->fc);
+        m_mtpLayer = widened(m_weights->mtp->layer);
     }
     m_head = widened(m_weights->head());
     for (int j = 0; j < m_config.rotaryDim / 2; ++j)
@@ -40,6 +27,28 @@ Matrix Model::widened(const LinearWeight& weight)
     weight.dequantize(matrix.values);
     m_weightBytes += weight.parameters() * std::int64_t(sizeof(float));
     return matrix;
+}
+
+Model::Layer Model::widened(const LayerWeights& weights)
+{
+    Layer layer;
+    layer.weights = &weights;
+    if (weights.type == LayerType::FullAttention) {
+        layer.q = widened(weights.attention->q);
+        layer.k = widened(weights.attention->k);
+        layer.v = widened(weights.attention->v);
+        layer.o = widened(weights.attention->o);
+    } else {
+        layer.qkv = widened(weights.gdn->qkv);
+        layer.z = widened(weights.gdn->z);
+        layer.b = widened(weights.gdn->b);
+        layer.a = widened(weights.gdn->a);
+        layer.out = widened(weights.gdn->out);
+    }
+    layer.gate = widened(weights.mlp.gate);
+    layer.up = widened(weights.mlp.up);
+    layer.down = widened(weights.mlp.down);
+    return layer;
 }
 
 std::int64_t Model::stateBytes(std::int64_t tokens) const
@@ -73,33 +82,58 @@ SequenceState Model::emptyState(std::int64_t maxTokens) const
 std::vector<float> Model::forward(SequenceState& state, std::span<const TokenId> tokens) const
 {
     const std::size_t rows = tokens.size(), hidden = std::size_t(m_config.hiddenSize);
-    std::vector<float> h(rows * hidden), normed(rows * hidden), delta(rows * hidden);
+    std::vector<float> h(rows * hidden);
     for (std::size_t t = 0; t < rows; ++t)
         m_weights->embedding.dequantizeRow(tokens[t], std::span(h).subspan(t * hidden, hidden));
+    for (std::size_t n = 0; n < m_layers.size(); ++n)
+        run(m_layers[n], state.layers[n], state.length, rows, h);
+    state.length += std::int64_t(rows);
+    for (std::size_t t = 0; t < rows; ++t)
+        rmsNorm(&h[t * hidden], m_weights->finalNorm, m_config.normEps, &h[t * hidden]);
+    return h;
+}
 
-    auto normRows = [&](std::span<const float> weight, const std::vector<float>& from, std::vector<float>& to) {
+void Model::run(const Layer& layer, LayerState& state, std::int64_t position, std::size_t rows,
+                std::vector<float>& h) const
+{
+    const std::size_t hidden = std::size_t(m_config.hiddenSize);
+    std::vector<float> normed(h.size()), delta(h.size());
+    auto normRows = [&](std::span<const float> weight) {
         for (std::size_t t = 0; t < rows; ++t)
-            rmsNorm(&from[t * hidden], weight, m_config.normEps, &to[t * hidden]);
+            rmsNorm(&h[t * hidden], weight, m_config.normEps, &normed[t * hidden]);
     };
     auto addDelta = [&] {
         for (std::size_t i = 0; i < h.size(); ++i)
             h[i] += delta[i];
     };
-    for (std::size_t n = 0; n < m_layers.size(); ++n) {
-        const Layer& layer = m_layers[n];
-        normRows(layer.weights->inputNorm, h, normed);
-        if (layer.weights->type == LayerType::FullAttention)
-            attend(layer, state.layers[n], state.length, rows, normed.data(), delta.data());
-        else
-            gatedDeltaNet(layer, state.layers[n], rows, normed.data(), delta.data());
-        addDelta();
-        normRows(layer.weights->postAttentionNorm, h, normed);
-        mlp(layer, rows, normed.data(), delta.data());
-        addDelta();
+    normRows(layer.weights->inputNorm);
+    if (layer.weights->type == LayerType::FullAttention)
+        attend(layer, state, position, rows, normed.data(), delta.data());
+    else
+        gatedDeltaNet(layer, state, rows, normed.data(), delta.data());
+    addDelta();
+    normRows(layer.weights->postAttentionNorm);
+    mlp(layer, rows, normed.data(), delta.data());
+    addDelta();
+}
+
+std::vector<float> Model::mtp(LayerState& state, std::span<const TokenId> tokens, const float* hidden) const
+{
+    const MtpWeights& weights = *m_weights->mtp;
+    const std::size_t rows = tokens.size(), size = std::size_t(m_config.hiddenSize);
+    std::vector<float> joined(rows * 2 * size), h(rows * size);
+    for (std::size_t t = 0; t < rows; ++t) {
+        float* embedding = &joined[t * 2 * size];
+        m_weights->embedding.dequantizeRow(tokens[t], std::span(embedding, size));
+        rmsNorm(embedding, weights.preFcNormEmbedding, m_config.normEps, embedding);
+        rmsNorm(hidden + t * size, weights.preFcNormHidden, m_config.normEps, embedding + size);
     }
-    state.length += std::int64_t(rows);
-    normRows(m_weights->finalNorm, h, normed);
-    return normed;
+    multiply(m_mtpFc, joined.data(), rows, h.data());
+    const std::size_t kvDim = std::size_t(m_config.numKvHeads) * std::size_t(m_config.headDim);
+    run(m_mtpLayer, state, std::int64_t(state.keys.size() / kvDim), rows, h);
+    for (std::size_t t = 0; t < rows; ++t)
+        rmsNorm(&h[t * size], weights.norm, m_config.normEps, &h[t * size]);
+    return h;
 }
 
 void Model::logits(const float* hidden, std::size_t rows, float* out) const

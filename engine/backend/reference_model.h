@@ -44,6 +44,11 @@ public:
     /// Logits of `rows` hidden rows. `out`: (rows, vocabSize).
     void logits(const float* hidden, std::size_t rows, float* out) const;
 
+    /// The MTP layer (model-spec section 5) over rows that join a final hidden row with the token after it. They stand
+    /// behind what `state`, which is MTP's own, holds already. Gives their rows after mtp.norm: (tokens, hiddenSize).
+    /// Only where the checkpoint has MTP.
+    std::vector<float> mtp(LayerState& state, std::span<const TokenId> tokens, const float* hidden) const;
+
     std::int64_t weightBytes() const { return m_weightBytes; }
     std::int64_t stateBytes(std::int64_t tokens) const;
 
@@ -56,6 +61,9 @@ private:
     };
 
     Matrix widened(const LinearWeight& weight);
+    Layer widened(const LayerWeights& weights);
+    /// h += the layer's two halves; h: (rows, hiddenSize) from `position` on.
+    void run(const Layer& layer, LayerState& state, std::int64_t position, std::size_t rows, std::vector<float>& h) const;
     void attend(const Layer& layer, LayerState& state, std::int64_t position, std::size_t rows, const float* x,
                 float* y) const;
     void gatedDeltaNet(const Layer& layer, LayerState& state, std::size_t rows, const float* x, float* y) const;
@@ -66,6 +74,8 @@ private:
     std::shared_ptr<const ModelWeights> m_weights;
     std::vector<Layer> m_layers;
     Matrix m_head;
+    Matrix m_mtpFc;
+    Layer m_mtpLayer; // empty where the checkpoint has no MTP
     std::vector<float> m_ropeFrequencies; // (rotaryDim / 2)
     std::int64_t m_weightBytes = 0;
 };
