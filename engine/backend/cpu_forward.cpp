@@ -187,7 +187,7 @@ bool CpuForward::ready() const
 
 CpuForward::Range CpuForward::share(int count, int thread) const
 {
-    const int threads = m_pool.threads();
+    const int threads = m_pool.active();
     return {int(std::int64_t(count) * thread / threads), int(std::int64_t(count) * (thread + 1) / threads)};
 }
 
@@ -634,7 +634,7 @@ void CpuForward::pickRows(int thread, const CpuLayer& layer)
 {
     m_pool.barrier(thread);
     if (thread == 0)
-        m_sparse->runPicks(layer.kindIndex, [this](int row, int head) { return query(row, head); });
+        m_sparse->runPicks(layer.kindIndex, m_pool.active(), [this](int row, int head) { return query(row, head); });
     else
         m_sparse->help(thread);
 }

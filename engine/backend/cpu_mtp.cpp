@@ -197,13 +197,14 @@ bool CpuForward::takeDrafts()
     for (std::size_t r = 0; r < drafts.size(); ++r) {
         CpuDraft& draft = *drafts[r];
         DraftPart best{-INFINITY, 0, 0.0};
-        for (const auto& parts : m_draftParts) {
-            if (parts[r].largest > best.largest)
-                best = parts[r];
+        const std::span parts = std::span(m_draftParts).first(std::size_t(m_pool.active()));
+        for (const auto& ofThread : parts) {
+            if (ofThread[r].largest > best.largest)
+                best = ofThread[r];
         }
         double sum = 0.0;
-        for (const auto& parts : m_draftParts)
-            sum += parts[r].sum * std::exp(double(parts[r].largest - best.largest));
+        for (const auto& ofThread : parts)
+            sum += ofThread[r].sum * std::exp(double(ofThread[r].largest - best.largest));
         const double chance = 1.0 / sum;
         draft.chance *= chance;
         if (!(draft.chance >= double(m_leastChance))) // a NaN ends it too

@@ -270,12 +270,12 @@ void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
     ++(m_anySparse ? m_sparseSteps : m_denseSteps);
 }
 
-void CpuSparse::runPicks(int layer, const std::function<const float*(int, int)>& query)
+void CpuSparse::runPicks(int layer, int threads, const std::function<const float*(int, int)>& query)
 {
+    m_parallel = m_team.lead(threads);
     const TaskTeam::Homecoming homecoming{m_team};
     const std::size_t dim = std::size_t(m_config.headDim);
     m_queries.resize(std::size_t(m_config.numHeads) * dim);
-    m_parallel = m_team.lead();
     for (int r = 0; r < m_numRows; ++r) {
         CpuPickedRow& row = m_rows[std::size_t(r)];
         if (!row.sparse)

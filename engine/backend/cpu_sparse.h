@@ -84,8 +84,8 @@ public:
     void endStep();
     CpuPickedRow& row(int row) { return m_rows[std::size_t(row)]; }
 
-    /// Leads the team through all sparse rows of one layer. query(row, head): headDim floats.
-    void runPicks(int layer, const std::function<const float*(int row, int head)>& query);
+    /// Leads the team, `threads` strong, through all sparse rows of one layer. query(row, head): headDim floats.
+    void runPicks(int layer, int threads, const std::function<const float*(int row, int head)>& query);
     void help(int thread) { m_team.help(thread); }
 
     /// Sums over at most about `mostKeys` keys, evenly spread over the first `tokens` positions.

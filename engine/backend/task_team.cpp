@@ -25,7 +25,7 @@ void spinUntil(Condition condition)
 } // namespace
 
 TaskTeam::TaskTeam(int threads)
-    : m_helpers(threads - 1)
+    : m_threads(threads)
     , m_seen(std::make_unique<Seen[]>(std::size_t(threads)))
 {
 }
@@ -42,8 +42,9 @@ void TaskTeam::work()
     }
 }
 
-ParallelFor TaskTeam::lead()
+ParallelFor TaskTeam::lead(int threads)
 {
+    m_helpers = threads - 1;
     return [this](std::int64_t count, const std::function<void(std::int64_t)>& body) {
         if (m_helpers == 0 || count < 2) {
             for (std::int64_t task = 0; task < count; ++task)
@@ -69,6 +70,9 @@ void TaskTeam::finish()
     m_round.fetch_add(1, std::memory_order_release);
     // Only when all have seen it may the next stretch begin.
     spinUntil([this] { return m_done.load(std::memory_order_acquire) == m_helpers; });
+    // Threads that sat this stretch out begin the next one where all do.
+    for (int thread = m_helpers + 1; thread < m_threads; ++thread)
+        m_seen[std::size_t(thread)].round = m_round.load(std::memory_order_relaxed);
 }
 
 void TaskTeam::help(int thread)

@@ -21,9 +21,9 @@ class TaskTeam
 public:
     explicit TaskTeam(int threads);
 
-    /// Runs tasks on the whole team; for the leader alone. What a task throws is thrown there when all threads have
+    /// Runs tasks on the team, `threads` of which are in this stretch; for the leader alone. What a task throws is thrown there when all threads have
     /// let go of it, the first of several.
-    ParallelFor lead();
+    ParallelFor lead(int threads);
     /// Sends the helpers home. For a leader that throws, too: see Homecoming.
     void finish();
     /// Works on what the leader hands out; returns after finish().
@@ -41,7 +41,8 @@ private:
     };
     void work();
 
-    const int m_helpers;
+    const int m_threads;
+    int m_helpers = 0; // in this stretch
     std::unique_ptr<Seen[]> m_seen; // by thread
     alignas(64) std::atomic<std::uint32_t> m_round{0};
     alignas(64) std::atomic<std::int64_t> m_next{0};
