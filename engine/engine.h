@@ -47,6 +47,10 @@ struct ContextLabel {
     std::string commit; ///< hex
 };
 
+/// Where drafts come from: copied from what stands in the context, or from the model's MTP layer. All but All are for
+/// measuring.
+enum class DraftSources { All, Lookup, Mtp };
+
 struct GenerationRequest {
     RequestId id{};
     AgentId agent{};
@@ -60,6 +64,7 @@ struct GenerationRequest {
     SamplingParams sampling;
     std::vector<std::string> stopStrings;
     bool drafts = true; ///< guess tokens ahead and check them in one step; the answer is the same either way
+    DraftSources draftSources = DraftSources::All;
     /// Smaller goes first; the pane a user looks at asks with a smaller one.
     int priority = 0;
 };

@@ -82,6 +82,7 @@ private:
         AgentMetrics metrics;
         RateMeter decode, prefill;
         double draftedRounds = 0.0, acceptedInRounds = 0.0;
+        MtpAcceptance mtp;
     };
 
     void admit();
@@ -99,7 +100,13 @@ private:
     void startWriting(Task& task, std::span<const float> logits);
 
     void writeStep(std::vector<Task*> writers);
+    // Drafts: scheduler_drafts.cpp
     void planDrafts(std::span<Task* const> writers);
+    std::int64_t roomForDrafts(const Task& task) const;
+    /// Those of the writers whose next drafts MTP makes, each with its chain; empty when it does not pay.
+    std::vector<Task*> draftWithMtp(std::span<Task* const> writers);
+    void chooseRows(std::span<Task* const> writers);
+    void recordDrafts(Task& task, int rows, int accepted, bool rejected);
     void takeRows(Task& task, std::span<const float> logits, int rows);
     /// False when the task ended with this token.
     bool takeToken(Task& task, TokenId id);
@@ -125,7 +132,7 @@ private:
     PrefixCache m_cache;
     std::unique_ptr<ContextStore> m_store; // null: contexts are not saved
     SlicePlanner m_planner;
-    StepCost m_stepCost;
+    StepCost m_stepCost, m_passCost; // rows of a step, chains of an MTP pass
     std::vector<std::unique_ptr<Task>> m_tasks; // in order of arrival
     std::map<AgentId, AgentRecord> m_agents;
     WorkLog m_work;

@@ -9,11 +9,6 @@
 #include <utility>
 
 namespace octavo::engine {
-namespace {
-
-constexpr int longestDraft = 16;
-
-} // namespace
 
 std::vector<Task*> Scheduler::pickWriters()
 {
@@ -30,49 +25,12 @@ std::vector<Task*> Scheduler::pickWriters()
     return writers;
 }
 
-void Scheduler::planDrafts(std::span<Task* const> writers)
-{
-    StepPlan plan{int(writers.size()), double(writers.size())};
-    std::vector<double> chances(writers.size(), 1.0); // that all drafts so far are right
-    std::vector<int> lengths(writers.size(), 0);
-    for (Task* task : writers) {
-        task->draft = {};
-        // One token is written without a draft, and no row may stand beyond the context's or the answer's end.
-        const std::int64_t room =
-            std::min(m_options.contextLimit - task->positions(),
-                     std::int64_t(task->request.maxNewTokens) - std::int64_t(task->answer.tokens().size()) - 1);
-        if (task->lookup && room > 0)
-            task->draft = task->lookup->propose(int(std::min<std::int64_t>(longestDraft, room)));
-    }
-    while (plan.rows < m_backend.maxStepRows()) {
-        std::size_t best = writers.size();
-        double bestChance = 0.0;
-        for (std::size_t i = 0; i < writers.size(); ++i) {
-            const Draft& draft = writers[i]->draft;
-            const double chance = chances[i] * writers[i]->acceptance.chance(draft.matched);
-            if (lengths[i] < int(draft.tokens.size()) && chance > bestChance) {
-                best = i;
-                bestChance = chance;
-            }
-        }
-        if (best == writers.size() || !rowPays(plan, bestChance, m_stepCost))
-            break;
-        chances[best] = bestChance;
-        ++lengths[best];
-        ++plan.rows;
-        plan.expectedTokens += bestChance;
-    }
-    for (std::size_t i = 0; i < writers.size(); ++i) {
-        Draft& draft = writers[i]->draft;
-        if (!draft.tokens.empty() && lengths[i] == 0)
-            writers[i]->acceptance.recordUnused(draft.matched);
-        draft.tokens.resize(std::size_t(lengths[i]));
-    }
-}
-
 void Scheduler::writeStep(std::vector<Task*> writers)
 {
+    const std::int64_t begin = m_options.nowUs();
     planDrafts(writers);
+    if (m_failure)
+        return;
     std::vector<StepEntry> entries;
     std::vector<std::vector<TokenId>> rowsOf;
     rowsOf.reserve(writers.size());
@@ -104,10 +62,10 @@ void Scheduler::writeStep(std::vector<Task*> writers)
         }
         return;
     }
-    m_planner.recordStep(now - start);
+    m_planner.recordStep(now - begin);
     m_stepCost.record(rows, now - start);
     const bool verifies = rows > int(writers.size());
-    m_work.add({verifies ? WorkSpan::Kind::Verify : WorkSpan::Kind::Decode, agents, start, std::int32_t(now - start),
+    m_work.add({verifies ? WorkSpan::Kind::Verify : WorkSpan::Kind::Decode, agents, begin, std::int32_t(now - begin),
                 rows});
     std::size_t row = 0;
     for (std::size_t i = 0; i < writers.size(); ++i) {
@@ -127,7 +85,7 @@ void Scheduler::writeStep(std::vector<Task*> writers)
 void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
 {
     const auto vocab = std::size_t(m_backend.config().vocabSize);
-    const Draft draft = std::exchange(task.draft, {});
+    const std::vector<TokenId> draft = std::move(task.draft.tokens);
     int kept = 0;
     bool goesOn = true;
     for (; kept < rows && goesOn; ++kept) {
@@ -141,16 +99,11 @@ void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
                                                       + "; the checkpoint is damaged or the device miscounts"});
             return;
         }
-        const bool wasDrafted = kept + 1 < rows && draft.tokens[std::size_t(kept)] == *id;
+        const bool wasDrafted = kept + 1 < rows && draft[std::size_t(kept)] == *id;
         goesOn = takeToken(task, *id) && wasDrafted;
     }
     const int accepted = kept - 1;
-    if (rows > 1) {
-        task.acceptance.record(draft.matched, accepted, kept < rows && !task.ended);
-        AgentRecord& agent = record(task.request.agent);
-        agent.draftedRounds += 1.0;
-        agent.acceptedInRounds += accepted;
-    }
+    recordDrafts(task, rows, accepted, kept < rows && !task.ended);
     if (task.ended)
         return;
     if (rows > 1) {

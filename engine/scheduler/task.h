@@ -46,6 +46,9 @@ struct Task {
     std::unique_ptr<PromptLookup> lookup;
     DraftAcceptance acceptance;
     Draft draft;               ///< of the step in hand
+    DraftChain chain;          ///< the same where it comes from MTP, with the probabilities; else empty
+    int passes = 0;            ///< of the MTP layer for it
+    bool usesMtp = false;
 
     GenerationStats stats;
     std::int64_t startedUs = 0, firstTokenUs = 0, lastTokenUs = 0, lastTurnUs = 0;

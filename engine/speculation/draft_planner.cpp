@@ -21,6 +21,27 @@ void DraftAcceptance::recordUnused(int matched)
     m_chance[std::size_t(at)] += pace * (start[std::size_t(at)] - m_chance[std::size_t(at)]);
 }
 
+void MtpAcceptance::record(float probability, bool accepted)
+{
+    constexpr double pace = 0.05;
+    double& chance = m_chance[std::size_t(bucket(probability))];
+    chance += pace * ((accepted ? 1.0 : 0.0) - chance);
+}
+
+void MtpAcceptance::recordPass(int depth, bool kept)
+{
+    constexpr double pace = 0.08;
+    double& yield = m_yield[std::size_t(depth)];
+    yield += pace * ((kept ? 1.0 : 0.0) - yield);
+}
+
+void MtpAcceptance::recordUnused()
+{
+    constexpr double pace = 0.003; // a failed try costs half a step: one in a hundred tokens is cheap
+    for (double& yield : m_yield)
+        yield += pace * (startOfYield - yield);
+}
+
 void StepCost::record(int rows, std::int64_t durationUs)
 {
     constexpr double memory = 0.98;
@@ -31,18 +52,57 @@ void StepCost::record(int rows, std::int64_t durationUs)
     m_rowsRows = memory * m_rowsRows + x * x;
     m_rowsUs = memory * m_rowsUs + x * y;
     const double spread = m_rowsRows - m_rows * m_rows / m_weight;
-    if (spread < 0.5) // all steps alike: keep what was known
+    if (spread < 0.5) { // all steps alike: keep what was known of rows
+        m_oneUs = m_us / m_weight / (1.0 + m_rowShare * (m_rows / m_weight - 1.0));
         return;
+    }
     const double perRow = (m_rowsUs - m_rows * m_us / m_weight) / spread;
     const double ofOne = m_us / m_weight + perRow * (1.0 - m_rows / m_weight);
-    if (ofOne > 0.0)
+    if (ofOne > 0.0) {
         m_rowShare = std::clamp(perRow / ofOne, 0.01, 1.0);
+        m_oneUs = ofOne;
+    }
 }
 
 bool rowPays(const StepPlan& plan, double chance, const StepCost& cost)
 {
     const double step = 1.0 + cost.rowShare() * (plan.rows - 1);
     return chance * step > cost.rowShare() * plan.expectedTokens;
+}
+
+double bestRate(double chance, double draftCost, int most)
+{
+    double best = 1.0, tokens = 1.0, right = 1.0, cost = 1.0;
+    for (int i = 0; i < most; ++i) {
+        right *= chance;
+        tokens += right;
+        cost += draftCost;
+        best = std::max(best, tokens / cost);
+    }
+    return best;
+}
+
+int passesThatPay(const StepPlan& plan, std::span<const MtpAcceptance* const> chains, const StepCost& cost,
+                  double passShare, int most)
+{
+    double tokens = plan.expectedTokens, best = tokens / (1.0 + cost.rowShare() * (plan.rows - 1));
+    int passes = 0;
+    std::array<double, MtpAcceptance::deepest> perPass{};
+    for (const MtpAcceptance* chain : chains) {
+        double right = 1.0;
+        for (int depth = 0; depth < MtpAcceptance::deepest; ++depth)
+            perPass[std::size_t(depth)] += right *= chain->yield(depth);
+    }
+    for (int depth = 0; depth < std::min(most, MtpAcceptance::deepest); ++depth) {
+        tokens += perPass[std::size_t(depth)];
+        const int rows = plan.rows + int(chains.size()) * (depth + 1);
+        const double rate = tokens / (1.0 + cost.rowShare() * (rows - 1) + passShare * (depth + 1));
+        if (rate > best) {
+            best = rate;
+            passes = depth + 1;
+        }
+    }
+    return passes;
 }
 
 } // namespace octavo::engine

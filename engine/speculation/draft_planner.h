@@ -1,10 +1,11 @@
 #pragma once
 
-/// Decides how many drafted tokens are worth checking: what a further row of a step costs, measured, against how often
-/// drafts like it were right.
+/// Decides how many drafted tokens are worth having and checking: what a further row of a step and a further pass of the
+/// MTP layer cost, measured, against how often drafts like it were right.
 
 #include <array>
 #include <cstdint>
+#include <span>
 
 namespace octavo::engine {
 
@@ -24,6 +25,34 @@ private:
     std::array<double, 3> m_chance = start;
 };
 
+/// How often one agent's MTP drafts are right: by the probability that the layer gives them, and by their place in the
+/// chain. Drifts back to its start while unused.
+class MtpAcceptance
+{
+public:
+    static constexpr int deepest = 8;
+
+    /// That a token drafted with `probability` is right.
+    double chance(float probability) const { return m_chance[std::size_t(bucket(probability))]; }
+    void record(float probability, bool accepted);
+
+    /// That another pass at `depth` (0: the first) yields a token that is kept, where all before were.
+    double yield(int depth) const { return m_yield[std::size_t(depth)]; }
+    void recordPass(int depth, bool kept);
+    void recordUnused();
+
+private:
+    static int bucket(float probability)
+    {
+        return probability < 0.5f ? 0 : probability < 0.8f ? 1 : probability < 0.95f ? 2 : 3;
+    }
+    static constexpr double startOfYield = 0.75;
+
+    std::array<double, 4> m_chance{0.4, 0.65, 0.85, 0.95};
+    std::array<double, deepest> m_yield{startOfYield, startOfYield, startOfYield, startOfYield,
+                                        startOfYield, startOfYield, startOfYield, startOfYield};
+};
+
 /// What a step of a number of rows takes: a base and a cost per row, fitted to recent steps.
 class StepCost
 {
@@ -32,10 +61,13 @@ public:
 
     /// The cost of one more row as a share of a step of one row.
     double rowShare() const { return m_rowShare; }
+    /// A step of `rows` rows; 0 until one has been seen.
+    double us(int rows) const { return m_oneUs * (1.0 + m_rowShare * (rows - 1)); }
 
 private:
     double m_weight = 0.0, m_rows = 0.0, m_us = 0.0, m_rowsRows = 0.0, m_rowsUs = 0.0; // decaying sums
     double m_rowShare = 0.15; // until steps of different sizes have been seen
+    double m_oneUs = 0.0;
 };
 
 /// Rows of a step so far, for rowPays().
@@ -46,5 +78,14 @@ struct StepPlan {
 
 /// Whether a further row that is right with `chance` makes more tokens per time than the step as planned.
 bool rowPays(const StepPlan& plan, double chance, const StepCost& cost);
+
+/// Tokens per time, in units of a step of one row, of one agent alone that writes with drafts: each costs `draftCost`
+/// and is right with `chance` where those before were. The best length up to `most` counts.
+double bestRate(double chance, double draftCost, int most);
+
+/// How many passes of the MTP layer make the most tokens per time when `chains` start from it beside `plan`, which holds
+/// their first rows already. `passShare`: what a pass takes of a step of one row.
+int passesThatPay(const StepPlan& plan, std::span<const MtpAcceptance* const> chains, const StepCost& cost,
+                  double passShare, int most);
 
 } // namespace octavo::engine

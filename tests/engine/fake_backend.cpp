@@ -167,6 +167,38 @@ Result<void> FakeBackend::commit(SlotId slot, int keptRows)
     return {};
 }
 
+Result<void> FakeBackend::draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains)
+{
+    if (m_device->onCall)
+        m_device->onCall("draft");
+    OCTAVO_CHECK(maybeFail("draft"));
+    int deepest = 0;
+    for (std::size_t i = 0; i < entries.size(); ++i) {
+        const Sequence* sequence = find(entries[i].slot);
+        if (!sequence || sequence->uncommittedRows > 0 || entries[i].most < 1 || chains.size() != entries.size()
+            || std::int64_t(sequence->tokens.size()) >= sequence->maxTokens) {
+            ++m_device->misuses;
+            return Error{ErrorCode::InvalidArgument, "draft() was misused"};
+        }
+        std::vector<TokenId> history = sequence->tokens;
+        history.push_back(entries[i].next);
+        chains[i] = {};
+        float product = 1.0f;
+        int passes = 0;
+        for (const TokenId id : m_device->mtp(history, entries[i].most)) {
+            ++passes;
+            if ((product *= m_device->mtpChance) < leastChance)
+                break;
+            chains[i].tokens.push_back(id);
+            chains[i].chances.push_back(m_device->mtpChance);
+        }
+        deepest = std::max(deepest, passes);
+    }
+    m_device->passes += deepest;
+    spend(deepest * m_device->passUs);
+    return {};
+}
+
 Result<SequenceImage> FakeBackend::imageOf(SlotId slot)
 {
     OCTAVO_CHECK(maybeFail("imageOf"));

@@ -36,7 +36,11 @@ struct FakeDevice {
     bool sleeps = false;                ///< the time above passes for real
     /// The likeliest next token after `history`; nothing: the hash decides (a printable character).
     std::function<std::optional<engine::TokenId>(std::span<const engine::TokenId> history)> script;
-    /// Called at the start of each prefill() and step(), on the worker's thread.
+    /// What its MTP layer expects after `history`; nothing: it has none.
+    std::function<std::vector<engine::TokenId>(std::span<const engine::TokenId> history, int most)> mtp;
+    std::int64_t passUs = 0;            ///< each depth of a draft()
+    float mtpChance = 0.9f;             ///< that it gives each of its tokens
+    /// Called at the start of each prefill(), step() and draft(), on the worker's thread.
     std::function<void(const std::string& call)> onCall;
 
     // Faults: call number `failAt` (1: the next) of any that can fail gives `fault`.
@@ -47,7 +51,7 @@ struct FakeDevice {
     // What happened.
     std::atomic<std::int64_t> nowUs = 0;
     std::atomic<std::int64_t> tokensRead = 0;
-    std::atomic<int> steps = 0, widestStep = 0, liveSlots = 0, misuses = 0, commits = 0;
+    std::atomic<int> steps = 0, widestStep = 0, liveSlots = 0, misuses = 0, commits = 0, passes = 0;
 
     std::function<std::int64_t()> clock()
     {
@@ -75,6 +79,9 @@ public:
                          std::span<float> logits) override;
     Result<void> step(std::span<const engine::StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(engine::SlotId slot, int keptRows) override;
+    bool hasMtp() const override { return bool(m_device->mtp); }
+    Result<void> draft(std::span<const engine::DraftEntry> entries, float leastChance,
+                       std::span<engine::DraftChain> chains) override;
     std::string imageFormat() const override { return "fake " + m_device->name; }
     Result<engine::SequenceImage> imageOf(engine::SlotId slot) override;
     Result<engine::SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;

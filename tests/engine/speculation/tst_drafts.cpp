@@ -19,6 +19,24 @@ auto quoting(std::size_t promptTokens, std::size_t from, std::vector<std::size_t
     };
 }
 
+/// A model that writes what nothing before it resembles, and an MTP layer that expects it but for places where `isWrong`.
+void writeProse(FakeDevice& device, std::size_t promptTokens, std::function<bool(std::size_t at)> isWrong)
+{
+    const auto answer = someTokens(600, 99);
+    device.script = [=](std::span<const TokenId> history) -> std::optional<TokenId> {
+        return answer[history.size() - promptTokens];
+    };
+    device.mtp = [=](std::span<const TokenId> history, int most) {
+        std::vector<TokenId> drafts;
+        for (int i = 0; i < most; ++i) {
+            const std::size_t at = history.size() - promptTokens + std::size_t(i);
+            drafts.push_back(isWrong(at) ? '!' : answer[at]);
+        }
+        return drafts;
+    };
+    device.passUs = 1000;
+}
+
 } // namespace
 
 class TestDrafts : public QObject
@@ -164,6 +182,137 @@ private slots:
         const auto record = bench.run(bench.ask(0, someTokens(500, 1), 400));
         QVERIFY2(bench.device->commits < 40, qPrintable(QString::number(bench.device->commits)));
         QVERIFY(record.finished->stats.decodeMs < 400 * 10.0 * 1.03);
+    }
+
+    void mtpDraftsWhereNothingCanBeCopied()
+    {
+        const auto prompt = someTokens(500, 1);
+        const auto change = [](FakeDevice& device) { writeProse(device, 500, [](std::size_t) { return false; }); };
+        int plainSteps = 0, draftSteps = 0;
+        const auto plain = answer(prompt, {}, false, change, 120, &plainSteps);
+        const auto drafted = answer(prompt, {}, true, change, 120, &draftSteps);
+        QCOMPARE(drafted.tokens, plain.tokens);
+        QVERIFY2(draftSteps * 3 < plainSteps, qPrintable(QString::number(draftSteps)));
+    }
+
+    void aWrongMtpDraftAtAnyDepthLeavesNoTrace()
+    {
+        const auto prompt = someTokens(500, 1);
+        for (std::size_t wrong = 1; wrong < 40; ++wrong) {
+            for (const float temperature : {0.0f, 0.7f}) {
+                const auto change = [&](FakeDevice& device) {
+                    writeProse(device, 500, [&](std::size_t at) { return at == wrong || at == wrong + 3; });
+                };
+                const SamplingParams sampling{.temperature = temperature, .seed = wrong};
+                const auto drafted = answer(prompt, sampling, true, change, 60);
+                QCOMPARE(drafted.tokens, answer(prompt, sampling, false, change, 60).tokens);
+                QVERIFY(temperature > 0.0f || drafted.finished->stats.acceptedDrafts > 0);
+            }
+        }
+    }
+
+    /// Whatever MTP is worth, an answer takes next to no longer than without.
+    void mtpThatIsWrongIsLeftAlone_data()
+    {
+        QTest::addColumn<int>("rightOfTen");
+        for (const int right : {0, 1, 3, 5})
+            QTest::addRow("%d of 10 right", right) << right;
+    }
+
+    void mtpThatIsWrongIsLeftAlone()
+    {
+        QFETCH(const int, rightOfTen);
+        auto timeOf = [&](bool drafts) {
+            Bench bench([&](FakeDevice& device, SchedulerOptions&) {
+                device.maxRows = 16;
+                device.stepUs = 10'000;
+                device.rowUs = 1'500;
+                writeProse(device, 500, [=](std::size_t at) { return int(at * 7 % 10) >= rightOfTen; });
+                device.passUs = 4'000;
+            });
+            bench.drafts = drafts;
+            for (int question = 0; question < 4; ++question) // the agent's next answers know of the first
+                bench.run(bench.ask(0, someTokens(500, question), 100));
+            return double(bench.device->nowUs);
+        };
+        const double ratio = timeOf(true) / timeOf(false);
+        QVERIFY2(ratio < 1.03, qPrintable(QString::number(ratio)));
+    }
+
+    void mtpIsTriedAgainOnceItIsRight()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions&) {
+            device.maxRows = 16;
+            device.rowUs = 1'000;
+            writeProse(device, 500, [](std::size_t at) { return at < 200; });
+        });
+        bench.drafts = true;
+        const auto record = bench.run(bench.ask(0, someTokens(500, 1), 580));
+        QVERIFY2(record.finished->stats.acceptedDrafts > 120,
+                 qPrintable(QString::number(record.finished->stats.acceptedDrafts)));
+    }
+
+    void whatCanBeCopiedTakesNoPassOfMtp()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions&) {
+            device.maxRows = 16;
+            device.rowUs = 500;
+            device.script = quoting(500, 100, {});
+            device.mtp = [](auto, int) { return std::vector<TokenId>{'!'}; };
+            device.passUs = 3000;
+        });
+        bench.drafts = true;
+        const auto record = bench.run(bench.ask(0, someTokens(500, 1), 300));
+        QVERIFY(record.finished->stats.acceptedDrafts > 250);
+        QVERIFY2(bench.device->passes < 6, qPrintable(QString::number(bench.device->passes)));
+    }
+
+    void aRequestChoosesItsSources()
+    {
+        const auto prompt = someTokens(500, 1);
+        for (const DraftSources sources : {DraftSources::Lookup, DraftSources::Mtp}) {
+            Bench bench([](FakeDevice& device, SchedulerOptions&) {
+                device.maxRows = 16;
+                writeProse(device, 500, [](std::size_t) { return false; });
+            });
+            GenerationRequest request;
+            request.prompt = prompt;
+            request.maxNewTokens = 100;
+            request.draftSources = sources;
+            const auto record = bench.run(bench.submit(request));
+            QCOMPARE(bench.device->passes > 0, sources == DraftSources::Mtp);
+            QCOMPARE(record.finished->stats.acceptedDrafts > 0, sources == DraftSources::Mtp);
+        }
+    }
+
+    void aFaultWhileDraftingIsTheDevices()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions&) {
+            writeProse(device, 500, [](std::size_t) { return false; });
+            device.onCall = [&device](const std::string& call) {
+                if (call == "draft")
+                    device.failAt = 1;
+            };
+        });
+        bench.drafts = true;
+        const auto record = bench.run(bench.ask(0, someTokens(500, 1), 100));
+        QVERIFY(record.failure && record.failure->code == ErrorCode::DeviceFailure);
+        QVERIFY(bench.scheduler->failure());
+    }
+
+    void withoutMemoryForDraftsTheAnswerGoesOn()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions&) {
+            writeProse(device, 500, [](std::size_t) { return false; });
+            device.fault = ErrorCode::OutOfMemory;
+            device.onCall = [&device](const std::string& call) {
+                if (call == "draft")
+                    device.failAt = 1;
+            };
+        });
+        bench.drafts = true;
+        const auto record = bench.run(bench.ask(0, someTokens(500, 1), 100));
+        QCOMPARE(record.finished->stats.newTokens, 100);
     }
 
     void eightAgentsShareTheRows()
