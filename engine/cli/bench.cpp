@@ -18,6 +18,7 @@ constexpr std::array benches{
     Bench{"prefill", runBenchPrefill},
     Bench{"decode", runBenchDecode},
     Bench{"mixed", runBenchMixed},
+    Bench{"speculation", runBenchSpeculation},
 };
 
 std::string benchNames()
@@ -47,7 +48,11 @@ Command benchCommand()
             joined({modelOption(),
                     {"--context", "N", "tokens of context"},
                     {"--agents", "N", "agents at once"},
-                    {"--seconds", "N", "how long to measure"}},
+                    {"--seconds", "N", "how long to measure"},
+                    {"--files", "DIR", "speculation: source files to ask about"},
+                    {"--questions", "N", "speculation: how many (default: 6)"},
+                    {"--max-tokens", "N", "speculation: the longest answer (default: 160)"},
+                    {"--mtp", "on|off", "prefill, decode: keep what MTP drafts need (default: off)"}},
                    joined(engineOptions(), {jsonOption()})),
             runBench};
 }

@@ -12,5 +12,7 @@ Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams);
 Result<void> runBenchDecode(const Arguments& arguments, Streams& streams);
 /// One agent reads a long context beside others that write: worst gap, throughput.
 Result<void> runBenchMixed(const Arguments& arguments, Streams& streams);
+/// Questions about source files, answered without drafts, with each source of drafts and with both, in turns.
+Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams);
 
 } // namespace octavo::cli

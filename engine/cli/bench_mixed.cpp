@@ -7,6 +7,7 @@
 #include <algorithm>
 #include <chrono>
 #include <condition_variable>
+#include <ctime>
 #include <map>
 #include <mutex>
 #include <ostream>
@@ -103,6 +104,19 @@ std::vector<TokenId> fillerTokens(std::int64_t count, TokenId endId, std::uint64
     return tokens;
 }
 
+/// Seconds of processor time that this process takes per second with nothing to do, once it has come to rest.
+double idleLoad()
+{
+    auto loadOver = [](double seconds) {
+        const std::clock_t before = std::clock();
+        std::this_thread::sleep_for(std::chrono::duration<double>(seconds));
+        return double(std::clock() - before) / CLOCKS_PER_SEC / seconds;
+    };
+    for (int tries = 0; tries < 40 && loadOver(0.25) > 0.004; ++tries) { // answers are still read into the contexts
+    }
+    return loadOver(3.0);
+}
+
 double worstGapMs(const engine::MetricsSnapshot& snapshot, AgentId reader)
 {
     double worst = 0.0;
@@ -179,6 +193,7 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
     }
     endAll();
     OCTAVO_CHECK(counter.result());
+    const double idle = idleLoad();
 
     const double writeShare = readUs + writeUs > 0 ? double(writeUs) / double(readUs + writeUs) : 0.0;
     const double gap = worstGapMs(snapshot, AgentId(std::uint32_t(writers)));
@@ -197,6 +212,7 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
                                           {"tokens_per_share", perShare},
                                           {"prefill_tokens_per_s", readPerSecond},
                                           {"worst_gap_ms", gap},
+                                          {"idle_cpu_s_per_s", idle},
                                           {"command", "octavo-engine bench mixed --agents " + std::to_string(agents)
                                                           + " --context " + std::to_string(context)}};
         streams.out << line.dump() << '\n';
@@ -206,7 +222,7 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
                 << "\n  worst gap between tokens   " << gap << " ms\n  writers together           " << beside
                 << " tokens/s (" << alone << " without the reader)\n  their share of the compute " << writeShare
                 << "\n  tokens per unit of compute " << perShare << " of what they reach alone\n  reader                     "
-                << readPerSecond << " tokens/s\n";
+                << readPerSecond << " tokens/s\n  idle                       " << idle << " s of processor time per second\n";
     return {};
 }
 

@@ -49,6 +49,10 @@ Result<Subject> openSubject(const Arguments& arguments)
     options.threads = wanted.threads;
     options.cpuPath = wanted.cpuPath;
     options.sparse = wanted.sparse;
+    const std::string mtp = arguments.text("--mtp", "off");
+    if (mtp != "on" && mtp != "off")
+        return Error{ErrorCode::InvalidArgument, "--mtp is '" + mtp + "', must be on or off"};
+    options.mtp = mtp == "on";
     OCTAVO_TRY(subject.backend, engine::makeBackend(subject.config, subject.weights, options));
     subject.loadMs = 1e3 * secondsSince(start);
     return subject;
@@ -131,7 +135,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     const double fraction = median > 0.0 ? floorMs / median : 0.0;
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
-    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--model", "--device"}) {
+    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--device"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }

@@ -1,6 +1,7 @@
 #include "engine/backend/backend_factory.h"
 #include "engine/cli/commands.h"
 #include "engine/cli/common.h"
+#include "engine/cli/eval_parity.h"
 #include "engine/evaluation/divergence.h"
 #include "engine/evaluation/fit_basis.h"
 #include "engine/evaluation/log_probs.h"
@@ -234,10 +235,11 @@ Result<void> runEval(const Arguments& arguments, Streams& streams)
     Result<Json> (*const evaluate)(const Arguments&, Streams&) = what == "logprobs"    ? evalLogProbs
                                                                  : what == "kld"       ? evalKld
                                                                  : what == "recall"    ? evalRecall
+                                                                 : what == "parity"    ? evalParity
                                                                  : what == "fit-basis" ? evalFitBasis
                                                                                        : nullptr;
     if (!evaluate)
-        return Error{ErrorCode::InvalidArgument, "name one of logprobs, kld, recall and fit-basis"};
+        return Error{ErrorCode::InvalidArgument, "name one of logprobs, kld, recall, parity and fit-basis"};
     OCTAVO_TRY(const Json line, evaluate(arguments, streams));
     print(line, arguments.has("--json"), streams.out);
     return {};
@@ -248,13 +250,14 @@ Result<void> runEval(const Arguments& arguments, Streams& streams)
 Command evalCommand()
 {
     return {
-        "eval", "Measures log-probabilities, the divergence of sparse decoding and recall; fits the sketch basis",
-        "logprobs|kld|recall|fit-basis",
+        "eval", "Measures log-probabilities, the divergence of sparse decoding, recall and parity; fits the sketch basis",
+        "logprobs|kld|recall|parity|fit-basis",
         joined({modelOption(),
                 {"--text", "FILE", "a text; special tokens in it count as text"},
+                {"--files", "DIR", "parity: source files to ask about"},
                 {"--ids", "FILE", "the text as token ids (\"-\": from stdin)"},
                 {"--context", "N", "take only the first N tokens"},
-                {"--samples", "N", "kld: decode the last N tokens (default: 200); recall: hide N values (default: 20)"},
+                {"--samples", "N", "kld: decode the last N tokens (default: 200); recall: hide N values (default: 20); parity: N questions a context"},
                 {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},
                 {"--out", "FILE", "fit-basis: where to write it (default: basis.safetensors beside the model)"},
                 {"--rekey", "FILE", "fit-basis: fit nothing; say that FILE was fitted for these very weights"},
