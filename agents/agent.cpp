@@ -77,6 +77,11 @@ QString Agent::draft() const
     return d->draft;
 }
 
+void Agent::setAttended(bool attended)
+{
+    d->attended = attended;
+}
+
 void Agent::setDraft(const QString& text)
 {
     if (text == d->draft)
@@ -412,6 +417,7 @@ void Agent::Private::submit()
     request.maxNewTokens = w.options.maxNewTokens;
     request.sampling = w.options.sampling;
     request.drafts = w.options.drafts;
+    request.priority = attended ? attendedPriority : questionPriority;
     const quint64 serial = run->serial;
     run->stream =
         std::make_unique<AnswerStream>([this, serial](StreamBatch&& batch) { take(serial, std::move(batch)); });

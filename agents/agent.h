@@ -37,6 +37,9 @@ public:
     QString draft() const;
     void setDraft(const QString& text);
 
+    /// Whether the user looks at this pane before others (the current one): its next question goes first.
+    void setAttended(bool attended);
+
     /// Stores the question, then sends it. Fails with ContextFull (used / limit / needed), Busy (one runs already),
     /// NotFound (no context); nothing is stored then.
     Result<void> ask(const QString& question);

@@ -61,6 +61,7 @@ struct Agent::Private {
     TurnIds turns;                                      ///< made once per message, as far as they were needed
     QString draft;
     bool draftDirty = false;
+    bool attended = false;
     AgentStatus status;
     quint64 nextSerial = 1;
     quint64 opening = 0; ///< serial of the newest openConversation()

@@ -14,7 +14,6 @@ engine::AgentId readerOf(ContextId id)
     return engine::AgentId(quint32(numAgents) + quint32(id));
 }
 
-constexpr int questionPriority = 0, backgroundPriority = 10;
 
 } // namespace
 

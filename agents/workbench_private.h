@@ -16,6 +16,9 @@
 
 namespace octavo::agents {
 
+/// Of requests; the smaller goes first. The pane that the user looks at, other panes, contexts that nobody waits for.
+inline constexpr int attendedPriority = 0, questionPriority = 5, backgroundPriority = 10;
+
 /// A context with what is running for it.
 struct ContextEntry {
     ContextInfo info;

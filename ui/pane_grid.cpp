@@ -1,5 +1,6 @@
 #include "ui/pane_grid.h"
 
+#include "agents/agent.h"
 #include "ui/pane/pane.h"
 #include "ui/theme.h"
 
@@ -95,10 +96,13 @@ void PaneGrid::setCurrent(Pane* pane)
 {
     if (!pane || m_current == pane)
         return;
-    if (m_current)
+    if (m_current) {
         m_current->setCurrent(false);
+        m_current->agent()->setAttended(false);
+    }
     m_current = pane;
     m_current->setCurrent(true);
+    m_current->agent()->setAttended(true);
     if (m_current->isHidden())
         arrange();
     emit currentChanged(pane);

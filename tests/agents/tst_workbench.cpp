@@ -146,6 +146,24 @@ private slots:
         QCOMPARE(bench.workbench->conversations()[0].pane, 0);
     }
 
+    void theQuestionOfThePaneLookedAtGoesFirst()
+    {
+        Bench bench;
+        bench.openWithContext(2);
+        bench.agent(1).setAttended(true);
+        for (const int pane : {0, 1}) {
+            check(bench.agent(pane).ask("Where is join?"));
+            WAIT_IDLE(bench.agent(pane));
+        }
+        bench.agent(1).setAttended(false);
+        check(bench.agent(1).ask("And now?"));
+        WAIT_IDLE(bench.agent(1));
+        const auto questions = bench.questions();
+        QCOMPARE(questions.size(), std::size_t(3));
+        QVERIFY(questions[1].priority < questions[0].priority);
+        QCOMPARE(questions[2].priority, questions[0].priority);
+    }
+
     void previewCountsWhatIsSent() // B-17
     {
         Bench bench;

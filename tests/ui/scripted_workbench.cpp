@@ -104,6 +104,8 @@ QString Agent::draft() const
     return d->script.draft;
 }
 
+void Agent::setAttended(bool) {}
+
 void Agent::setDraft(const QString& text)
 {
     d->script.draft = text;
