@@ -1,10 +1,12 @@
 #include "engine/backend/cuda_backend.h"
 
 #include "kernels/cuda/attention_decode.h"
+#include "kernels/cuda/attention_input.h"
 #include "kernels/cuda/kv_rows.h"
 
 #include <algorithm>
 #include <charconv>
+#include <filesystem>
 #include <fstream>
 
 namespace octavo::engine
@@ -80,6 +82,7 @@ Result<std::unique_ptr<Backend>> CudaBackend::create(const ModelConfig& config,
                                                      const BackendOptions& options)
 {
     OCTAVO_CHECK(CudaModel::check(config));
+    OCTAVO_CHECK(options.sparseSettings.check());
     auto backend = std::unique_ptr<CudaBackend>(new CudaBackend(config));
     OCTAVO_CHECK(backend->initialise(*weights, options));
     return std::unique_ptr<Backend>(std::move(backend));
@@ -121,16 +124,45 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
 
     const ModelConfig& c = m_config;
     const std::int64_t limit = options.contextLimit > 0 ? options.contextLimit : c.maxPositions;
-    m_maxSplits = (limit + maxRows + rowsPerSplit - 1) / rowsPerSplit;
+    m_contextLimit = std::min(limit, c.maxPositions);
     const int attentionLayers = c.numFullAttentionLayers();
+    const std::int64_t pageBytes = std::int64_t(rowPageTokens) * c.numKvHeads * kvHeadBytes * attentionLayers;
+    m_devicePages = std::make_unique<CudaPagePool>(PagePlace::Device, pageBytes);
+    m_hostPages = std::make_unique<CudaPagePool>(PagePlace::Host, pageBytes);
+    std::size_t freeBytes = 0, totalBytes = 0;
+    OCTAVO_CHECK(checkCuda(cudaMemGetInfo(&freeBytes, &totalBytes), "tell how much memory is free"));
+    // A sequence's hot buffer: as the settings say where they say something of their own, else a sixteenth of what is
+    // left.
+    const std::int64_t asked = options.sparseSettings.hotBufferBytes;
+    const std::int64_t hotBytes =
+        asked == SparseSettings{}.hotBufferBytes ? std::max(asked, std::int64_t(freeBytes) / 16) : asked;
+    OCTAVO_TRY(m_sparse,
+               CudaSparse::create(c, weights.hash, options.sparse, options.sparseSettings,
+                                  options.sketchBasis.empty() ? weights.dir / "basis.safetensors" : options.sketchBasis,
+                                  !options.sketchBasis.empty(), m_contextLimit, hotBytes));
+    m_maxSplits =
+        std::max((limit + maxRows + rowsPerSplit - 1) / rowsPerSplit, m_sparse.available() ? m_sparse.maxSplits() : 0);
     MemoryLayout tables;
     m_tables.ids = tables.add(maxRows * 4);
     m_tables.positions = tables.add(maxRows * 4);
     m_tables.conv = tables.add(std::int64_t(gdnLayers()) * maxRows * std::int64_t(sizeof(ConvSequence)));
     m_tables.gdn = tables.add(std::int64_t(gdnLayers()) * maxRows * std::int64_t(sizeof(GdnSequence)));
-    m_tables.attention = tables.add(std::int64_t(attentionLayers) * maxRows * std::int64_t(sizeof(AttentionRows)));
+    const auto layerRows = [&](std::int64_t rows, std::size_t size) {
+        return tables.add(attentionLayers * rows * std::int64_t(size));
+    };
+    m_tables.attention = layerRows(maxRows, sizeof(AttentionRows));
+    m_tables.targets = layerRows(maxRows, sizeof(RowTarget));
+    if (m_sparse.available()) {
+        m_tables.sketch = layerRows(CudaSparse::maxRows, sizeof(SketchQuery));
+        m_tables.select = layerRows(CudaSparse::maxRows, sizeof(SelectQuery));
+        m_tables.lookup = layerRows(CudaSparse::maxRows, sizeof(HotLookup));
+        m_tables.gather = layerRows(CudaSparse::maxRows, sizeof(GatherMisses));
+    }
+    m_tables.pages = tables.add(maxPending * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*)));
     m_tables.bytes = tables.bytes();
     OCTAVO_TRY(m_tableMemory, PinnedMemory::allocate(m_tables.bytes, "the step's tables"));
+    OCTAVO_TRY(m_bytesRead, PinnedMemory::allocate(sizeof(unsigned long long), "counters"));
+    *m_bytesRead.at<unsigned long long>(0) = 0;
 
     MemoryLayout work;
     const auto rowsOf = [&](std::int64_t columns) { return work.add(maxRows * columns * 2); };
@@ -142,12 +174,12 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_work.attention = rowsOf((2 * std::int64_t(c.numHeads) + 2 * c.numKvHeads) * c.headDim);
     m_work.query = rowsOf(std::int64_t(c.numHeads) * c.headDim);
     m_work.key = rowsOf(std::int64_t(c.numKvHeads) * c.headDim);
+    m_work.projected = rowsOf(std::int64_t(c.numHeads) * sketchRank);
     m_work.context = rowsOf(std::int64_t(c.numHeads) * c.headDim);
-    m_work.convInput = rowsOf(c.convDim());
+    m_work.mixed = rowsOf(std::int64_t(c.convDim()) + c.valueDim());
     m_work.convOutput = rowsOf(c.convDim());
     m_work.beta = rowsOf(c.linearNumValueHeads);
     m_work.decay = rowsOf(c.linearNumValueHeads);
-    m_work.z = rowsOf(c.valueDim());
     m_work.gdnOut = rowsOf(c.valueDim());
     m_work.logits = work.add(std::int64_t(maxRows) * c.vocabSize * 4);
     m_work.partials = work.add(std::int64_t(w4PartialFloats(m_multiprocessors)) * 4);
@@ -167,28 +199,35 @@ BackendInfo CudaBackend::info() const
 BackendStats CudaBackend::stats() const
 {
     BackendStats stats;
-    stats.memoryUsedBytes = m_model.bytes() + m_workMemory.bytes() + m_sequenceBytes;
+    stats.memoryUsedBytes = m_model.bytes() + m_workMemory.bytes() + m_sparse.workBytes() + m_sequenceBytes;
     stats.memoryTotalBytes = m_memoryTotal;
     stats.prefillTokens = m_prefillTokens;
     stats.decodeTokens = m_decodeTokens;
-    stats.denseSteps = m_steps;
+    stats.denseSteps = m_denseSteps;
+    stats.sparseSteps = m_sparseSteps;
+    stats.hostTierBytes = m_hostBytes;
+    stats.hotBufferBytes = m_hotBytes;
+    stats.pickedRows = m_picked;
+    stats.tierBytesRead = m_tierBytes;
+    stats.hotMisses = m_misses;
+    stats.hotHits = m_picked - m_misses;
     return stats;
 }
 
-CudaBackend::SequenceLayout CudaBackend::sequenceLayout(std::int64_t tokens) const
+std::int64_t CudaBackend::pagesOf(std::int64_t tokens)
 {
-    // A verify step writes its rows behind the confirmed ones, so they need no room of their own.
-    SequenceLayout layout;
-    layout.rowsPerLayer = (tokens * m_config.numKvHeads * kvHeadBytes + 255) / 256 * 256;
-    layout.recurrent = layout.rowsPerLayer * m_config.numFullAttentionLayers();
-    layout.recurrentBytes = m_gdnOffsets.bytes * gdnLayers();
-    layout.total = layout.recurrent + layout.recurrentBytes;
-    return layout;
+    return (tokens + rowPageTokens - 1) / rowPageTokens;
+}
+
+std::int64_t CudaBackend::layerOffset(int attentionLayer) const
+{
+    return std::int64_t(attentionLayer) * rowPageTokens * m_config.numKvHeads * kvHeadBytes;
 }
 
 std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
 {
-    return sequenceLayout(tokens).total;
+    return pagesOf(tokens) * m_devicePages->pageBytes() + recurrentBytes() + m_sparse.sketchBytes(tokens) +
+           m_sparse.hotBytes(tokens);
 }
 
 Result<SlotId> CudaBackend::createSequence(std::int64_t maxTokens)
@@ -205,46 +244,152 @@ Result<SlotId> CudaBackend::forkSequence(SlotId source, std::int64_t maxTokens)
 Result<SlotId> CudaBackend::addSequence(std::int64_t maxTokens, const CudaSequence* source)
 {
     const std::int64_t held = source ? source->length : 0;
-    const std::int64_t most = std::min(m_config.maxPositions, m_maxSplits * rowsPerSplit);
-    if (maxTokens < std::max<std::int64_t>(held, source ? 0 : 1) || maxTokens > most)
+    if (maxTokens < std::max<std::int64_t>(held, source ? 0 : 1) || maxTokens > m_contextLimit)
         return Error{ErrorCode::InvalidArgument,
                      "A sequence of " + std::to_string(maxTokens) + " tokens was asked for, expected " +
-                         std::to_string(std::max<std::int64_t>(held, 1)) + " to " + std::to_string(most)};
-    const SequenceLayout layout = sequenceLayout(maxTokens);
-    const std::int64_t used = m_sequenceBytes;
-    if (m_budget > 0 && layout.total > m_budget - used)
-        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
-                                                       mib(layout.total) + ", but of " + mib(m_budget) +
-                                                       " for sequences only " + mib(m_budget - used) + " are free"};
-    OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
+                         std::to_string(std::max<std::int64_t>(held, 1)) + " to " + std::to_string(m_contextLimit)};
+    const bool frozen = source && maxTokens == held; // reads what it shares and writes nothing
+    const std::int64_t shared = frozen ? pagesOf(held) : held / rowPageTokens;
+    const std::int64_t newPages = pagesOf(maxTokens) - shared;
+    const bool tiered = !frozen && m_sparse.wanted(maxTokens);
     CudaSequence sequence;
     sequence.maxTokens = maxTokens;
-    OCTAVO_TRY(sequence.memory,
-               DeviceMemory::allocate(layout.total, "a sequence of " + std::to_string(maxTokens) + " tokens"));
+    sequence.reserved = newPages * m_devicePages->pageBytes() + recurrentBytes() +
+                        (frozen ? 0 : m_sparse.sketchBytes(maxTokens)) + (tiered ? m_sparse.hotBytes(maxTokens) : 0);
+    const std::int64_t used = m_sequenceBytes;
+    if (m_budget > 0 && sequence.reserved > m_budget - used)
+        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
+                                                       mib(sequence.reserved) + ", but of " + mib(m_budget) +
+                                                       " for sequences only " + mib(m_budget - used) + " are free"};
+    OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
     const cudaStream_t stream = m_stream.get();
-    if (source) {
-        const SequenceLayout from = sequenceLayout(source->maxTokens);
-        sequence.length = source->length;
-        sequence.pendingRows = source->pendingRows;
-        const std::size_t rowBytes = std::size_t(source->length * m_config.numKvHeads * kvHeadBytes);
-        for (int layer = 0; layer < m_config.numFullAttentionLayers(); ++layer)
-            OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(sequence.memory.at(layer * layout.rowsPerLayer),
-                                                   source->memory.at(layer * from.rowsPerLayer), rowBytes,
-                                                   cudaMemcpyDeviceToDevice, stream),
-                                   "copy a sequence's rows"));
-        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(sequence.memory.at(layout.recurrent), source->memory.at(from.recurrent),
-                                               std::size_t(layout.recurrentBytes), cudaMemcpyDeviceToDevice, stream),
-                               "copy a sequence's state"));
-    } else {
-        OCTAVO_CHECK(checkCuda(
-            cudaMemsetAsync(sequence.memory.at(layout.recurrent), 0, std::size_t(layout.recurrentBytes), stream),
-            "clear a sequence's state"));
+    OCTAVO_TRY(sequence.memory,
+               DeviceMemory::allocate(std::max<std::int64_t>(recurrentBytes(), 256), "the state of a sequence"));
+    if (tiered) {
+        OCTAVO_TRY(sequence.hot, m_sparse.makeHotBuffer(maxTokens, stream));
     }
-    OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(stream), "set up a sequence"));
+    if (frozen) {
+        sequence.sketch = source->sketch;
+    } else if (m_sparse.available()) {
+        OCTAVO_TRY(sequence.sketch, m_sparse.makeSketch(maxTokens));
+    }
+
+    for (std::int64_t i = 0; i < shared; ++i)
+        sequence.pages.push_back(source->pages[std::size_t(i)]);
+    const std::int64_t devicePages = tiered ? std::min(newPages, freshPages) : newPages;
+    OCTAVO_CHECK(m_devicePages->promise(devicePages));
+    sequence.devicePromise = devicePages;
+    if (tiered) {
+        const std::int64_t hostPages =
+            std::ranges::count_if(sequence.pages,
+                                  [](const std::shared_ptr<CudaPage>& page) { return !page->onHost(); }) +
+            newPages;
+        if (const Result<void> promised = m_hostPages->promise(hostPages); !promised) {
+            release(sequence);
+            return promised.error();
+        }
+        sequence.hostPromise = hostPages;
+    }
+    const Result<void> copied = source ? copyState(*source, sequence, frozen) : clearState(sequence);
+    const Result<void> done = copied ? checkCuda(cudaStreamSynchronize(stream), "set up a sequence") : copied;
+    if (!done) {
+        release(sequence);
+        return done.error();
+    }
     const SlotId slot{m_nextSlot++};
+    m_sequenceBytes += sequence.reserved;
+    m_hotBytes += sequence.hot ? sequence.hot->memory.bytes() : 0;
     m_sequences.emplace(slot, std::move(sequence));
-    m_sequenceBytes += layout.total;
+    m_hostBytes = m_hostPages->bytes();
     return slot;
+}
+
+Result<void> CudaBackend::clearState(CudaSequence& sequence)
+{
+    return checkCuda(cudaMemsetAsync(sequence.memory.at(), 0, std::size_t(sequence.memory.bytes()), m_stream.get()),
+                     "clear a sequence's state");
+}
+
+Result<void> CudaBackend::copyState(const CudaSequence& source, CudaSequence& target, bool frozen)
+{
+    const cudaStream_t stream = m_stream.get();
+    target.length = source.length;
+    target.pendingRows = source.pendingRows;
+    OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(target.memory.at(), source.memory.at(), std::size_t(source.memory.bytes()),
+                                           cudaMemcpyDeviceToDevice, stream),
+                           "copy a sequence's state"));
+    if (frozen)
+        return {};
+    if (target.sketch)
+        OCTAVO_CHECK(m_sparse.copySketch(*source.sketch, *target.sketch, source.length, stream));
+    if (source.length % rowPageTokens == 0)
+        return {};
+    OCTAVO_CHECK(makeRoom(target, source.length));
+    return checkCuda(cudaMemcpyAsync(target.pages.back()->data,
+                                     source.pages[std::size_t(source.length / rowPageTokens)]->data,
+                                     std::size_t(m_devicePages->pageBytes()), cudaMemcpyDefault, stream),
+                     "copy a sequence's rows");
+}
+
+void CudaBackend::release(CudaSequence& sequence)
+{
+    m_devicePages->forgo(std::exchange(sequence.devicePromise, 0));
+    m_hostPages->forgo(std::exchange(sequence.hostPromise, 0));
+    sequence.pages.clear();
+}
+
+Result<void> CudaBackend::makeRoom(CudaSequence& sequence, std::int64_t tokens)
+{
+    while (std::int64_t(sequence.pages.size()) < pagesOf(tokens)) {
+        std::uint8_t* page = nullptr;
+        if (sequence.devicePromise > 0) {
+            --sequence.devicePromise;
+            page = m_devicePages->take();
+        } else {
+            page = m_devicePages->takeSpare();
+        }
+        if (page) {
+            sequence.pages.push_back(std::make_shared<CudaPage>(*m_devicePages, page));
+            continue;
+        }
+        const std::int64_t promised = sequence.devicePromise;
+        OCTAVO_CHECK(spill(sequence, 1));
+        if (sequence.devicePromise == promised)
+            return Error{ErrorCode::DeviceOutOfMemory,
+                         "The GPU has no room for the rows of token " + std::to_string(tokens) +
+                             " and none of this sequence's may leave it; close other contexts"};
+    }
+    return {};
+}
+
+Result<void> CudaBackend::spill(CudaSequence& sequence, std::int64_t most)
+{
+    if (!sequence.hot || sequence.hostPromise == 0)
+        return {};
+    // The first page holds the sinks, the last ones what is recent.
+    const std::int64_t end = sequence.length / rowPageTokens - (freshPages - 2);
+    std::vector<std::pair<CudaPage*, std::uint8_t*>> moves;
+    for (std::int64_t i = 1; i < end && std::int64_t(moves.size()) < most && sequence.hostPromise > 0; ++i) {
+        CudaPage& page = *sequence.pages[std::size_t(i)];
+        if (page.onHost())
+            continue;
+        --sequence.hostPromise;
+        moves.emplace_back(&page, m_hostPages->take());
+        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(moves.back().second, page.data, std::size_t(m_hostPages->pageBytes()),
+                                               cudaMemcpyDeviceToHost, m_stream.get()),
+                               "move rows to the host tier"));
+    }
+    if (moves.empty())
+        return {};
+    OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(m_stream.get()), "move rows to the host tier"));
+    for (const auto& [page, data] : moves) {
+        m_devicePages->giveBack(page->data);
+        page->pool = m_hostPages.get();
+        page->data = data;
+        if (sequence.devicePromise < 1 && m_devicePages->promise(1)) // just freed: what it may need next
+            ++sequence.devicePromise;
+    }
+    return {};
 }
 
 void CudaBackend::destroySequence(SlotId slot)
@@ -253,7 +398,9 @@ void CudaBackend::destroySequence(SlotId slot)
     if (it == m_sequences.end())
         return;
     cudaSetDevice(m_device);
-    m_sequenceBytes -= it->second.memory.bytes();
+    m_sequenceBytes -= it->second.reserved;
+    m_hotBytes -= it->second.hot ? it->second.hot->memory.bytes() : 0;
+    release(it->second);
     m_sequences.erase(it);
 }
 
@@ -297,10 +444,11 @@ Result<void> CudaBackend::prefill(SlotId slot, std::span<const TokenId> tokens, 
                                                      std::to_string(rows * vocab) + " floats, found " +
                                                      std::to_string(logitsOut.size())};
     OCTAVO_TRY(CudaSequence * sequence, ready(slot, tokens));
+    const std::scoped_lock turn(deviceTurn(m_device));
     const bool everyRow = logitsOut.size() == rows * vocab;
     for (std::size_t first = 0; first < rows; first += maxRows) {
         const Part part{sequence, tokens.subspan(first, std::min<std::size_t>(maxRows, rows - first)), true};
-        OCTAVO_CHECK(forward(std::span(&part, 1)));
+        OCTAVO_CHECK(forward(std::span(&part, 1), false));
         const int count = int(part.tokens.size());
         if (everyRow)
             OCTAVO_CHECK(logits(0, count, logitsOut.data() + first * vocab));
@@ -333,7 +481,8 @@ Result<void> CudaBackend::step(std::span<const StepEntry> entries, std::span<flo
                                                      std::to_string(logitsOut.size() / vocab) + " rows of logits"};
     if (rows == 0)
         return {};
-    OCTAVO_CHECK(forward(parts));
+    const std::scoped_lock turn(deviceTurn(m_device));
+    OCTAVO_CHECK(forward(parts, true));
     OCTAVO_CHECK(logits(0, int(rows), logitsOut.data()));
     for (const Part& part : parts) {
         part.sequence->pendingRows = 0;
@@ -342,8 +491,11 @@ Result<void> CudaBackend::step(std::span<const StepEntry> entries, std::span<flo
         else
             part.sequence->unconfirmedRows = int(part.tokens.size());
     }
+    const bool sparse = std::ranges::any_of(m_sparseIndex, [](int index) { return index >= 0; });
+    ++(sparse ? m_sparseSteps : m_denseSteps);
+    m_tierBytes = std::int64_t(*m_bytesRead.at<unsigned long long>(0));
+    m_misses = m_tierBytes / (std::int64_t(m_config.numKvHeads) * kvHeadBytes);
     m_decodeTokens += std::int64_t(rows);
-    ++m_steps;
     return {};
 }
 

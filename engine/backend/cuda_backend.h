@@ -2,33 +2,46 @@
 
 /// The model on one GPU. makeCudaBackend() is declared in backend_factory.h.
 ///
-/// Attention is dense: every row of the context, int4, in device memory. Rows are written once and read as they are by
-/// prefill, decode and forks. Prefill runs through the decode kernels 64 rows at a time, so that a context's state does
-/// not depend on how it was cut into slices, nor on who else is in a batch.
+/// Rows are int4, written once and read as they are by prefill, decode and forks. Prefill is dense and runs through the
+/// decode kernels 64 rows at a time, so that a context's state does not depend on how it was cut into slices, nor on
+/// who else is in a batch. Decode is dense or sparse by the context's length (cuda_sparse.h).
+///
+/// Rows lie in pages on the GPU. A sequence that decodes sparsely moves its full pages to the host tier, all but the
+/// first and the last ones; a sequence for which the GPU has no page left moves its oldest there while it is read, and
+/// dense attention reads them over the link. Forks share full pages.
+///
+/// A step of single rows is a CUDA graph: what differs from step to step (tokens, positions, lengths, where things lie)
+/// is in tables that the graph copies first, so one graph serves all steps of so many rows and about that length.
 ///
 /// Rows of a verify step leave the recurrent state alone; those that commit() keeps are applied by the next launch.
-/// Forks copy what they hold.
 
 #include "engine/backend/backend.h"
 #include "engine/backend/backend_factory.h"
 #include "engine/backend/cuda_memory.h"
 #include "engine/backend/cuda_model.h"
+#include "engine/backend/cuda_pages.h"
+#include "engine/backend/cuda_sparse.h"
 
 #include <atomic>
 #include <map>
+#include <memory>
 #include <string>
 
 namespace octavo::engine
 {
 
-/// What one sequence holds, in one allocation: KV rows of each attention layer, state, convolution history and pending
-/// inputs of each GDN layer.
+/// What one sequence holds.
 struct CudaSequence {
     std::int64_t maxTokens = 0;
     std::int64_t length = 0; ///< of confirmed rows
     int unconfirmedRows = 0; ///< of a step that waits for commit()
     int pendingRows = 0;     ///< confirmed, but not yet applied to the recurrent state
-    DeviceMemory memory;
+    std::vector<std::shared_ptr<CudaPage>> pages;
+    std::int64_t devicePromise = 0, hostPromise = 0; ///< pages that it may still take
+    std::shared_ptr<CudaSketch> sketch;
+    std::optional<CudaHotBuffer> hot;
+    DeviceMemory memory;       ///< state, convolution history and pending inputs of each GDN layer
+    std::int64_t reserved = 0; ///< bytes that it takes by itself
 };
 
 class CudaBackend final : public Backend
@@ -51,6 +64,7 @@ public:
     Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(SlotId slot, int keptRows) override;
+    void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
 
 private:
     static constexpr int maxRows = 64;    ///< of one pass through the layers
@@ -65,13 +79,16 @@ private:
         bool final; ///< applied to the recurrent state at once
     };
 
-    /// Offsets into a sequence's allocation.
-    struct SequenceLayout {
-        std::int64_t rowsPerLayer = 0; ///< bytes
-        std::int64_t recurrent = 0;    ///< where the GDN layers begin; all before are rows
-        std::int64_t recurrentBytes = 0;
-        std::int64_t total = 0;
+    /// What decides the shape of a pass's launches; all else is in its tables.
+    struct PassShape {
+        int rows = 0, parts = 0;
+        int sparseRows = 0;
+        int maxSplits = 0;           ///< of attention, rounded up
+        std::int64_t pickTokens = 0; ///< that a sparse row may pick from, rounded up
+        auto operator<=>(const PassShape&) const = default;
     };
+    static constexpr std::size_t mostGraphs = 64;
+    static constexpr std::int64_t freshPages = 8; ///< that a sequence of the host tier keeps on the GPU
     /// Offsets into one GDN layer's part of a sequence.
     struct GdnOffsets {
         std::int64_t state = 0, history = 0, pendingInput = 0, pendingQkv = 0, pendingBeta = 0, pendingDecay = 0,
@@ -80,29 +97,41 @@ private:
     /// Offsets into the work space; rows of maxRows.
     struct WorkLayout {
         std::int64_t hidden = 0, normed = 0, delta = 0, gateUp = 0, product = 0, attention = 0, query = 0, key = 0,
-                     context = 0, convInput = 0, convOutput = 0, beta = 0, decay = 0, z = 0, gdnOut = 0, logits = 0,
+                     projected = 0, context = 0, mixed = 0, convOutput = 0, beta = 0, decay = 0, gdnOut = 0, logits = 0,
                      partials = 0, arrivals = 0, attentionParts = 0, tables = 0;
     };
     /// Offsets into the tables of a pass, the same on host and device.
     struct TableLayout {
-        std::int64_t ids = 0, positions = 0, conv = 0, gdn = 0, attention = 0, bytes = 0;
+        std::int64_t ids = 0, positions = 0, conv = 0, gdn = 0, attention = 0, targets = 0, pages = 0, sketch = 0,
+                     select = 0, lookup = 0, gather = 0, bytes = 0;
     };
 
     explicit CudaBackend(const ModelConfig& config);
     Result<void> initialise(const ModelWeights& weights, const BackendOptions& options);
-    SequenceLayout sequenceLayout(std::int64_t tokens) const;
+    std::int64_t recurrentBytes() const { return m_gdnOffsets.bytes * gdnLayers(); }
+    std::int64_t layerOffset(int attentionLayer) const; ///< of its rows in a page
+    static std::int64_t pagesOf(std::int64_t tokens);
+    /// Pages for `tokens` tokens; the last ones may have to take the place of older ones, which move to the host tier.
+    Result<void> makeRoom(CudaSequence& sequence, std::int64_t tokens);
+    /// Moves pages to the host tier that a sparse row no longer reads by itself; `most`: how many.
+    Result<void> spill(CudaSequence& sequence, std::int64_t most);
+    void release(CudaSequence& sequence);
+    Result<void> clearState(CudaSequence& sequence);
+    Result<void> copyState(const CudaSequence& source, CudaSequence& target, bool frozen);
     int gdnLayers() const { return m_config.numLayers - m_config.numFullAttentionLayers(); }
     Result<SlotId> addSequence(std::int64_t maxTokens, const CudaSequence* source);
     Result<CudaSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
 
     /// Runs the parts (at most maxRows rows) through all layers; the final norm's output is left in the work space.
-    Result<void> forward(std::span<const Part> parts);
+    Result<void> forward(std::span<const Part> parts, bool decode);
+    Result<void> enqueue(const PassShape& shape, std::span<const Part> parts);
     /// Logits of `rows` rows of the pass from `firstRow` on.
     Result<void> logits(int firstRow, int rows, float* out);
-    void fillTables(std::span<const Part> parts);
+    PassShape fillTables(std::span<const Part> parts, bool decode);
     Result<void> multiply(const CudaLinear& linear, std::int64_t input, int rows, std::int64_t output,
                           kernels::cuda::GemmOutput type = kernels::cuda::GemmOutput::Bf16);
-    Result<void> attend(const CudaLayer& layer, int attentionLayer, std::span<const Part> parts, int rows);
+    Result<void> attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape);
+    Result<void> pick(int attentionLayer, int firstSparse, int count, const PassShape& shape);
     Result<void> mix(const CudaLayer& layer, int gdnLayer, std::span<const Part> parts, int rows);
 
     const ModelConfig m_config;
@@ -118,10 +147,17 @@ private:
     PinnedMemory m_tableMemory;
     int m_multiprocessors = 0;
     std::int64_t m_maxSplits = 0; ///< that the attention's work space has room for
+    std::int64_t m_contextLimit = 0;
+    CudaSparse m_sparse;
+    std::vector<int> m_sparseIndex; ///< by row of the pass: its number among the sparse ones, or -1
+    std::map<PassShape, CudaGraph> m_graphs;
+    std::unique_ptr<CudaPagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
+    PinnedMemory m_bytesRead;
 
     std::map<SlotId, CudaSequence> m_sequences;
     std::int32_t m_nextSlot = 0;
-    std::atomic<std::int64_t> m_sequenceBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
+    std::atomic<std::int64_t> m_sequenceBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_sparseSteps{0},
+        m_denseSteps{0}, m_hostBytes{0}, m_hotBytes{0}, m_picked{0}, m_tierBytes{0}, m_misses{0};
 };
 
 } // namespace octavo::engine

@@ -7,6 +7,8 @@
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
+#include <map>
+#include <mutex>
 #include <string>
 #include <utility>
 
@@ -22,6 +24,16 @@ inline Result<void> checkCuda(cudaError_t status, const std::string& what)
     cudaGetLastError();
     return Error{status == cudaErrorMemoryAllocation ? ErrorCode::DeviceOutOfMemory : ErrorCode::DeviceFailure,
                  "The GPU failed to " + what + ": " + cudaGetErrorString(status)};
+}
+
+/// Held by a backend while its kernels run: blocks of a matrix product wait for each other, so those of two backends on
+/// one GPU must not fill it by halves.
+inline std::mutex& deviceTurn(int device)
+{
+    static std::mutex guard;
+    static std::map<int, std::mutex> turns;
+    const std::scoped_lock lock(guard);
+    return turns[device];
 }
 
 /// Memory on the device that was current when it was taken.
@@ -118,6 +130,53 @@ public:
 
 private:
     void* m_data = nullptr;
+};
+
+/// A recorded step.
+class CudaGraph
+{
+public:
+    CudaGraph() = default;
+    CudaGraph(CudaGraph&& other) noexcept
+        : m_exec(std::exchange(other.m_exec, nullptr))
+    {
+    }
+    CudaGraph& operator=(CudaGraph&& other) noexcept
+    {
+        std::swap(m_exec, other.m_exec);
+        return *this;
+    }
+    ~CudaGraph()
+    {
+        if (m_exec)
+            cudaGraphExecDestroy(m_exec);
+    }
+
+    /// Records what `enqueue` puts on the stream, which must be idle, instead of running it.
+    template <typename Enqueue>
+    static Result<CudaGraph> record(cudaStream_t stream, Enqueue&& enqueue)
+    {
+        OCTAVO_CHECK(checkCuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "record a step"));
+        const Result<void> enqueued = enqueue();
+        cudaGraph_t graph = nullptr;
+        const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
+        CudaGraph recorded;
+        const cudaError_t made =
+            enqueued && ended == cudaSuccess ? cudaGraphInstantiate(&recorded.m_exec, graph, 0) : cudaSuccess;
+        if (graph)
+            cudaGraphDestroy(graph);
+        OCTAVO_CHECK(enqueued);
+        OCTAVO_CHECK(checkCuda(ended, "record a step"));
+        OCTAVO_CHECK(checkCuda(made, "prepare a recorded step"));
+        return recorded;
+    }
+    Result<void> launch(cudaStream_t stream) const
+    {
+        return checkCuda(cudaGraphLaunch(m_exec, stream), "launch a step");
+    }
+
+private:
+    cudaGraphExec_t m_exec = nullptr;
 };
 
 class CudaStream

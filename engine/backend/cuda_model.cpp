@@ -117,6 +117,52 @@ Result<CudaLinear> CudaModel::uploadDense(std::span<const LinearWeight* const> p
     return linear;
 }
 
+Result<CudaLinear> CudaModel::uploadGated(const LinearWeight& gate, const LinearWeight& up)
+{
+    const int width = gate.outFeatures, outFeatures = 2 * width, inFeatures = gate.inFeatures;
+    const LinearWeight* parts[] = {&gate, &up};
+    if (!fitsInt4Kernel(gate) || !fitsInt4Kernel(up) || width % 16 != 0)
+        return upload(parts);
+    const int wordRows = inFeatures / 8, groups = (inFeatures + w4GroupSize - 1) / w4GroupSize;
+    std::vector<std::uint32_t> words(std::size_t(wordRows) * std::size_t(outFeatures));
+    std::vector<std::uint16_t> scales(std::size_t(groups) * std::size_t(outFeatures));
+    for (int n = 0; n < outFeatures; ++n) {
+        const int row = gatedRow(n, width);
+        const LinearWeight& from = row < width ? gate : up;
+        const std::size_t column = std::size_t(row % width);
+        for (int k = 0; k < wordRows; ++k)
+            words[std::size_t(k) * std::size_t(outFeatures) + std::size_t(n)] =
+                from.qweight[std::size_t(k) * std::size_t(width) + column];
+        for (int g = 0; g < groups; ++g)
+            scales[std::size_t(g) * std::size_t(outFeatures) + std::size_t(n)] =
+                from.scales[std::size_t(g) * std::size_t(width) + column];
+    }
+    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(outFeatures, inFeatures)));
+    clearW4(units);
+    packW4(words.data(), scales.data(), outFeatures, inFeatures, units);
+    m_widestLinear = std::max(m_widestLinear, outFeatures);
+    OCTAVO_TRY(const void* data, upload(units.data(), std::int64_t(units.size())));
+    CudaLinear linear;
+    linear.int4 = {static_cast<const std::uint8_t*>(data), outFeatures, inFeatures};
+    linear.gated = true;
+    return linear;
+}
+
+void CudaModel::linkProducts()
+{
+    std::vector<CudaLinear*> order;
+    for (CudaLayer& layer : layers) {
+        if (layer.type == LayerType::FullAttention)
+            order.insert(order.end(), {&layer.queryKeyValue, &layer.attentionOut});
+        else
+            order.insert(order.end(), {&layer.mix, &layer.gdnOut});
+        order.insert(order.end(), {&layer.gateUp, &layer.down});
+    }
+    order.push_back(&head);
+    for (std::size_t i = 0; i + 1 < order.size(); ++i)
+        order[i]->next = order[i + 1]->int4;
+}
+
 Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights)
 {
     CudaModel model;
@@ -146,7 +192,7 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
         layer.type = source.type;
         OCTAVO_CHECK(floats(layer.inputNorm, source.inputNorm));
         OCTAVO_CHECK(floats(layer.postAttentionNorm, source.postAttentionNorm));
-        OCTAVO_CHECK(linear(layer.gateUp, {&source.mlp.gate, &source.mlp.up}));
+        OCTAVO_TRY(layer.gateUp, model.uploadGated(source.mlp.gate, source.mlp.up));
         OCTAVO_CHECK(linear(layer.down, {&source.mlp.down}));
         if (source.type == LayerType::FullAttention) {
             const AttentionWeights& attention = *source.attention;
@@ -156,10 +202,9 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
             OCTAVO_CHECK(floats(layer.keyNorm, attention.kNorm));
         } else {
             const GdnWeights& gdn = *source.gdn;
-            OCTAVO_CHECK(linear(layer.qkv, {&gdn.qkv}));
-            OCTAVO_CHECK(linear(layer.z, {&gdn.z}));
-            OCTAVO_CHECK(linear(layer.b, {&gdn.b}));
-            OCTAVO_CHECK(linear(layer.a, {&gdn.a}));
+            OCTAVO_CHECK(linear(layer.mix, {&gdn.qkv, &gdn.z}));
+            const LinearWeight* small[] = {&gdn.b, &gdn.a};
+            OCTAVO_TRY(layer.projection, model.uploadDense(small));
             OCTAVO_CHECK(linear(layer.gdnOut, {&gdn.out}));
             OCTAVO_CHECK(floats(layer.conv, gdn.conv));
             layer.gdn.keyHeads = config.linearNumKeyHeads;
@@ -171,6 +216,7 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
         }
         model.layers.push_back(layer);
     }
+    model.linkProducts();
     return model;
 }
 

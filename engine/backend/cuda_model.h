@@ -22,6 +22,8 @@ namespace octavo::engine
 struct CudaLinear {
     kernels::cuda::W4Matrix int4;                         ///< used where units is set
     kernels::cuda::MatrixView<const __nv_bfloat16> dense; ///< otherwise
+    kernels::cuda::W4Matrix next;                         ///< the product that follows in a step
+    bool gated = false; ///< gate and up in one, stored as silu(gate) * up: GemmOutput::Gated
 
     int outFeatures() const { return int4.units ? int4.outFeatures : dense.rows; }
     int inFeatures() const { return int4.units ? int4.inFeatures : dense.cols; }
@@ -34,7 +36,9 @@ struct CudaLayer {
     CudaLinear queryKeyValue, attentionOut; ///< full attention
     const float* queryNorm = nullptr;
     const float* keyNorm = nullptr;
-    CudaLinear qkv, z, b, a, gdnOut; ///< GDN
+    CudaLinear mix;        ///< GDN: query, key and value, then the gate
+    CudaLinear projection; ///< GDN: b, then a; dense
+    CudaLinear gdnOut;
     const float* conv = nullptr;
     kernels::cuda::GdnLayer gdn;
     CudaLinear gateUp, down;
@@ -64,6 +68,9 @@ private:
     /// Int4 where all parts are what the kernel reads (symmetric, 128 inputs to a scale, in order), else bf16.
     Result<CudaLinear> upload(std::span<const LinearWeight* const> parts);
     Result<CudaLinear> uploadDense(std::span<const LinearWeight* const> parts);
+    /// Gated where both are int4, else side by side.
+    Result<CudaLinear> uploadGated(const LinearWeight& gate, const LinearWeight& up);
+    void linkProducts();
 
     std::vector<DeviceMemory> m_memory;
     std::int64_t m_bytes = 0;

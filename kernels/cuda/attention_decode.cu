@@ -17,6 +17,16 @@ constexpr int maxGroup = 8; // query heads per KV head
 constexpr int partFloats = maxGroup * (kvHeadDim + 2);
 constexpr float scoreScale = 0.0625f * 1.4426950408889634f; // 256^-0.5, and to base 2
 
+__device__ __forceinline__ int rowCount(const AttentionRows& rows)
+{
+    return rows.sinks + rows.recent + rows.count;
+}
+
+__device__ __forceinline__ int splitRows(const AttentionRows& rows, const AttentionShape& shape)
+{
+    return rows.rowsPerSplit > 0 ? rows.rowsPerSplit : shape.rowsPerSplit;
+}
+
 /// O^T and the softmax numbers of a warp: keys are the rows of a fragment and query heads its columns, so that six or
 /// eight heads fill the tensor core's narrow side.
 struct Accumulator {
@@ -29,19 +39,27 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
 {
     extern __shared__ __align__(128) uint8_t shared[];
     allowDependentLaunch();
-    waitForPreviousKernel();
     const AttentionRows rows = queries[blockIdx.z];
+    waitForPreviousKernel();
     const int split = blockIdx.x;
-    const int firstRow = split * shape.rowsPerSplit;
-    if (firstRow >= rows.count)
+    const int rowsPerSplit = splitRows(rows, shape);
+    const int firstRow = split * rowsPerSplit;
+    const int total = rowCount(rows);
+    if (firstRow >= total)
         return;
-    const int endRow = min(rows.count, firstRow + shape.rowsPerSplit);
+    const int endRow = min(total, firstRow + rowsPerSplit);
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const int g = lane / 4, t = lane % 4;
     const int kvHead = blockIdx.y;
     const int groupHeads = shape.heads / shape.kvHeads;
     const int64_t rowBytes = int64_t(shape.kvHeads) * kvHeadBytes;
-    const uint8_t* headRows = rows.rows + kvHead * kvHeadBytes;
+    const int paged = rows.sinks + rows.recent;
+    const auto rowAt = [&](int i) -> const uint8_t* {
+        if (i >= paged)
+            return rows.rows + (rows.rowIds ? rows.rowIds[i - paged] : i - paged) * rowBytes;
+        const int token = i < rows.sinks ? i : rows.recentBegin + i - rows.sinks;
+        return rows.pages.pages[token / rowPageTokens] + rows.pages.offset + token % rowPageTokens * rowBytes;
+    };
     uint8_t* ring = shared + warp * stages * stageBytes;
 
     // B fragments of the query: head g, and for each group the dimensions that lane t's eight key bytes hold.
@@ -66,18 +84,21 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
     const auto load = [&](int tile, int slot) {
         if (tile < tiles) {
             const int base = firstRow + tile * tileRows;
-            int id = 0;
+            uint64_t own = 0; // where row base + lane lies
             if (lane < tileRows && base + lane < endRow)
-                id = rows.rowIds ? rows.rowIds[base + lane] : base + lane;
+                own = reinterpret_cast<uint64_t>(rowAt(base + lane)) + kvHead * kvHeadBytes;
             const unsigned target = sharedAddress(ring + slot * stageBytes);
 #pragma unroll
             for (int i = 0; i < (tileRows * chunksPerRow + 31) / 32; ++i) {
                 const int chunk = i * 32 + lane;
                 const int row = chunk / chunksPerRow;
-                const int rowId = __shfl_sync(fullMask, id, row & 15);
+                const uint64_t at = __shfl_sync(fullMask, own, row & 15);
+                const bool valid = base + row < endRow;
                 if (chunk < tileRows * chunksPerRow)
-                    copyAsync16(target + chunk * 16, headRows + rowId * rowBytes + chunk % chunksPerRow * 16,
-                                base + row < endRow);
+                    copyAsync16(target + chunk * 16,
+                                reinterpret_cast<const uint8_t*>(valid ? at + chunk % chunksPerRow * 16
+                                                                       : reinterpret_cast<uint64_t>(query)),
+                                valid);
             }
         }
         copyAsyncCommit();
@@ -245,11 +266,13 @@ __global__ void __launch_bounds__(kvHeadDim)
                 const __nv_bfloat16* gate, int64_t gateStride, int64_t gateHeadStride, __nv_bfloat16* out)
 {
     allowDependentLaunch();
-    waitForPreviousKernel();
     const int head = blockIdx.x, query = blockIdx.y, d = threadIdx.x;
     const int groupHeads = shape.heads / shape.kvHeads;
     const int kvHead = head / groupHeads, inGroup = head % groupHeads;
-    const int splits = (queries[query].count + shape.rowsPerSplit - 1) / shape.rowsPerSplit;
+    const AttentionRows rows = queries[query];
+    const int rowsPerSplit = splitRows(rows, shape);
+    const int splits = (rowCount(rows) + rowsPerSplit - 1) / rowsPerSplit;
+    waitForPreviousKernel();
     const float* parts = workspace + (int64_t(query) * shape.kvHeads + kvHead) * shape.maxSplits * partFloats;
     float maximum = -INFINITY;
     for (int s = 0; s < splits; ++s)

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Gated attention of few query rows over int4 KV rows, scattered (picks, sinks and recent tokens in the hot buffer) or
-/// in one run (dense).
+/// Gated attention of few query rows over int4 KV rows: all of a context, or its first and last tokens and those that
+/// were picked.
 ///
 /// Each (split of the rows, KV head, query row) is a block; splits meet by their log-sum-exp.
 
@@ -17,11 +17,15 @@
 namespace octavo::kernels::cuda
 {
 
-/// The rows that one query row attends to; an array of these lies on the device.
+/// The rows that one query row attends to: tokens 0 .. sinks - 1 and recentBegin .. recentBegin + recent - 1 of the
+/// pages, then `count` others. An array of these lies on the device and is read while the kernel before still runs.
 struct AttentionRows {
-    const std::uint8_t* rows;   ///< row r at rows + r * kvHeads * 272, 16-byte aligned
-    const std::int32_t* rowIds; ///< (count), or null: rows 0 .. count - 1
-    std::int32_t count;         ///< read when the kernel runs
+    const std::uint8_t* rows = nullptr;   ///< row r at rows + r * kvHeads * 272, 16-byte aligned
+    const std::int32_t* rowIds = nullptr; ///< (count), or null: rows 0 .. count - 1
+    std::int32_t count = 0;
+    std::int32_t sinks = 0, recentBegin = 0, recent = 0;
+    RowPages pages{};
+    std::int32_t rowsPerSplit = 0; ///< where not 0, instead of the shape's
 };
 
 struct AttentionShape {

@@ -65,6 +65,35 @@ __device__ __forceinline__ void bulkCopy(unsigned target, const void* source, un
 #endif
 }
 
+/// Marks what is read once: it leaves L2 first. For bulkCopyStreaming().
+__device__ __forceinline__ uint64_t streamingPolicy()
+{
+    uint64_t policy = 0;
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("createpolicy.fractional.L2::evict_first.b64 %0, 1.0;\n" : "=l"(policy));
+#endif
+    return policy;
+}
+
+__device__ __forceinline__ void bulkCopyStreaming(unsigned target, const void* source, unsigned bytes, unsigned barrier,
+                                                  uint64_t policy)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.shared::cluster.global.mbarrier::complete_tx::bytes.L2::cache_hint "
+                 "[%0], [%1], %2, [%3], %4;\n" ::"r"(target),
+                 "l"(source), "r"(bytes), "r"(barrier), "l"(policy)
+                 : "memory");
+#endif
+}
+
+/// Starts to bring `bytes` (a multiple of 16) into L2.
+__device__ __forceinline__ void bulkPrefetch(const void* source, unsigned bytes)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(source), "r"(bytes) : "memory");
+#endif
+}
+
 /// One arrival of the calling thread as soon as all its copyAsync16() so far have landed; counts as an expected one.
 __device__ __forceinline__ void barrierArriveOnCopies(unsigned barrier)
 {

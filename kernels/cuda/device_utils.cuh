@@ -81,6 +81,17 @@ __device__ __forceinline__ void mmaBf16FromZero(float (&c)[4], const uint32_t (&
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(0.0f));
 }
 
+/// d = a * b + c with fp16 operands.
+__device__ __forceinline__ void mmaF16(float (&d)[4], const uint32_t (&a)[4], uint32_t b0, uint32_t b1,
+                                       const float (&c)[4])
+{
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 {%0,%1,%2,%3}, {%4,%5,%6,%7}, {%8,%9}, "
+                 "{%10,%11,%12,%13};\n"
+                 : "=f"(d[0]), "=f"(d[1]), "=f"(d[2]), "=f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b0), "r"(b1), "f"(c[0]), "f"(c[1]), "f"(c[2]),
+                   "f"(c[3]));
+}
+
 /// Nibbles `Index` and `Index + 4` of a word as a bf16 pair, less 8 and exact: 0x4300 | code is the bf16 128 + code.
 template <int Index>
 __device__ __forceinline__ uint32_t int4PairToBf16(uint32_t word)
@@ -170,6 +181,13 @@ __device__ __forceinline__ float silu(float x)
     return x / (1.0f + __expf(-x));
 }
 
+/// silu(gate) * up, each rounded to bf16 before, as if the two had been stored.
+__device__ __forceinline__ __nv_bfloat16 gatedProduct(float gate, float up)
+{
+    const float2 pair = unpackBf16(packBf16(gate, up));
+    return __float2bfloat16_rn(silu(pair.x) * pair.y);
+}
+
 /// Adds to a counter so that whoever sees it with loadAcquire() also sees what the warp wrote before a __syncwarp().
 __device__ __forceinline__ void addRelease(int* counter, int value)
 {
@@ -197,6 +215,12 @@ __device__ __forceinline__ void waitForPreviousKernel()
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;\n" ::: "memory");
 #endif
+}
+
+/// Starts to bring the line at `address` into L2, where the load after the wait then finds it.
+__device__ __forceinline__ void prefetchLine(const void* address)
+{
+    asm volatile("prefetch.global.L2 [%0];\n" ::"l"(address));
 }
 
 /// Whether the current device has sm_90's bulk copies and programmatic dependent launch.

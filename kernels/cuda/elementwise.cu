@@ -1,7 +1,7 @@
 #include "kernels/cuda/elementwise.h"
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/row_math.cuh"
 
 #include <algorithm>
 
@@ -10,8 +10,7 @@ namespace octavo::kernels::cuda
 namespace
 {
 
-constexpr int headDim = 256;
-constexpr int rotaryDim = 64;
+constexpr int headDim = kvHeadDim;
 constexpr int normThreads = 256;
 constexpr int normChunks = 8; // of 8 values per thread: dim up to 16,384
 
@@ -21,6 +20,10 @@ __global__ void __launch_bounds__(normThreads)
 {
     __shared__ float scratch[33];
     allowDependentLaunch();
+    if (blockIdx.x == 0) {
+        for (int line = threadIdx.x; line * 32 < hidden.cols; line += normThreads)
+            prefetchLine(weight + line * 32);
+    }
     waitForPreviousKernel();
     const int64_t row = blockIdx.x;
     uint4 kept[normChunks];
@@ -74,6 +77,10 @@ __global__ void __launch_bounds__(normThreads)
 __global__ void qkNormRopeKernel(const QkRopeArgs args)
 {
     allowDependentLaunch();
+    if (threadIdx.x < 16)
+        prefetchLine((threadIdx.x < 8 ? args.queryNorm : args.keyNorm) + threadIdx.x % 8 * 32);
+    else if (threadIdx.x == 16)
+        prefetchLine(args.frequencies);
     waitForPreviousKernel();
     const int lane = threadIdx.x % 32;
     const int64_t index = int64_t(blockIdx.x) * (blockDim.x / 32) + threadIdx.x / 32;
@@ -88,32 +95,10 @@ __global__ void qkNormRopeKernel(const QkRopeArgs args)
                                           : args.key + token * args.keyStride + keyHead * headDim;
     __nv_bfloat16* target = isQuery ? args.queryOut + (token * args.heads + head) * headDim
                                     : args.keyOut + (token * args.kvHeads + keyHead) * headDim;
-    const float* weight = (isQuery ? args.queryNorm : args.keyNorm) + lane * 8;
-
-    const uint4 bits = *reinterpret_cast<const uint4*>(source + lane * 8);
-    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-    float x[8];
-    float square = 0.0f;
-#pragma unroll
-    for (int i = 0; i < 4; ++i) {
-        const float2 pair = unpackBf16(words[i]);
-        x[2 * i] = pair.x, x[2 * i + 1] = pair.y;
-        square += pair.x * pair.x + pair.y * pair.y;
-    }
-    const float scale = rsqrtf(warpSum(square) * (1.0f / headDim) + args.eps);
-    const float position = static_cast<float>(args.positions[token]);
-#pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        x[i] *= scale * weight[i];
-        const float other = __shfl_xor_sync(fullMask, x[i], 4);
-        if (lane < rotaryDim / 8) {
-            float sine, cosine;
-            sincosf(position * args.frequencies[lane % 4 * 8 + i], &sine, &cosine);
-            x[i] = lane < 4 ? x[i] * cosine - other * sine : x[i] * cosine + other * sine;
-        }
-    }
+    const float* weight = isQuery ? args.queryNorm : args.keyNorm;
     *reinterpret_cast<uint4*>(target + lane * 8) =
-        uint4{packBf16(x[0], x[1]), packBf16(x[2], x[3]), packBf16(x[4], x[5]), packBf16(x[6], x[7])};
+        normAndRotate(*reinterpret_cast<const uint4*>(source + lane * 8), weight, args.eps,
+                      static_cast<float>(args.positions[token]), args.frequencies);
 }
 
 __global__ void siluMulKernel(MatrixView<const __nv_bfloat16> gateUp, MatrixView<__nv_bfloat16> y)

@@ -10,13 +10,93 @@ namespace
 
 constexpr int convRowsPerBlock = 64;
 
-__global__ void convKernel(const ConvSequence* sequences, int channels, const float* weights)
+constexpr int inputThreads = 256;
+constexpr int projectionRows = 8;   // of x at a time
+constexpr int projectionChunks = 4; // of 2048 inputs: weights that are loaded before the wait
+
+/// One output of the small bf16 projection, up to eight rows at a time: lanes over the inputs, then warps, whatever M.
+__device__ __forceinline__ void projectOutput(const GdnProjection& p, int output, float (&warpSums)[8][projectionRows])
 {
-    allowDependentLaunch();
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const __nv_bfloat16* weightRow = p.weights + int64_t(output) * p.x.cols;
+    uint4 weights[projectionChunks];
+#pragma unroll
+    for (int c = 0; c < projectionChunks; ++c) {
+        const int column = (c * inputThreads + int(threadIdx.x)) * 8;
+        weights[c] = column < p.x.cols ? *reinterpret_cast<const uint4*>(weightRow + column) : uint4{0, 0, 0, 0};
+    }
     waitForPreviousKernel();
+    for (int first = 0; first < p.x.rows; first += projectionRows) {
+        const int rows = min(projectionRows, p.x.rows - first);
+        float sums[projectionRows] = {};
+        const auto add = [&](int column, const uint4& bits) {
+            const uint32_t w[4] = {bits.x, bits.y, bits.z, bits.w};
+#pragma unroll
+            for (int r = 0; r < projectionRows; ++r) {
+                if (r < rows) {
+                    const uint4 input = *reinterpret_cast<const uint4*>(p.x.data + (first + r) * p.x.stride + column);
+                    const uint32_t u[4] = {input.x, input.y, input.z, input.w};
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const float2 a = unpackBf16(w[i]), b = unpackBf16(u[i]);
+                        sums[r] += a.x * b.x;
+                        sums[r] += a.y * b.y;
+                    }
+                }
+            }
+        };
+#pragma unroll
+        for (int c = 0; c < projectionChunks; ++c) {
+            const int column = (c * inputThreads + int(threadIdx.x)) * 8;
+            if (column < p.x.cols)
+                add(column, weights[c]);
+        }
+        for (int column = (projectionChunks * inputThreads + int(threadIdx.x)) * 8; column < p.x.cols;
+             column += inputThreads * 8)
+            add(column, *reinterpret_cast<const uint4*>(weightRow + column));
+#pragma unroll
+        for (int r = 0; r < projectionRows; ++r) {
+            const float sum = warpSum(sums[r]);
+            if (lane == 0)
+                warpSums[warp][r] = sum;
+        }
+        __syncthreads();
+        if (int(threadIdx.x) < rows) {
+            float sum = 0.0f;
+#pragma unroll
+            for (int w = 0; w < inputThreads / 32; ++w)
+                sum += warpSums[w][threadIdx.x];
+            const int64_t row = first + int(threadIdx.x);
+            __nv_bfloat16* y = output < p.outputs ? p.y0 : p.y1;
+            y[row * p.outputs + output % p.outputs] = __float2bfloat16_rn(sum);
+        }
+        __syncthreads();
+    }
+}
+
+/// Blocks of x below convBlocks convolve, the others (of y and z 0) compute an output of the projection each.
+__global__ void __launch_bounds__(inputThreads)
+    gdnInputKernel(const ConvSequence* sequences, int channels, const float* weights, int convBlocks,
+                   const GdnProjection projection)
+{
+    __shared__ float warpSums[8][projectionRows];
+    allowDependentLaunch();
+    if (int(blockIdx.x) >= convBlocks) {
+        if (blockIdx.y == 0 && blockIdx.z == 0)
+            projectOutput(projection, int(blockIdx.x) - convBlocks, warpSums);
+        else
+            waitForPreviousKernel();
+        return;
+    }
     const ConvSequence s = sequences[blockIdx.y];
     const int channel = (blockIdx.x * blockDim.x + threadIdx.x) * 2;
     const int first = blockIdx.z * convRowsPerBlock;
+    float4 w0{}, w1{};
+    if (channel < channels) {
+        w0 = *reinterpret_cast<const float4*>(weights + int64_t(channel) * 4);
+        w1 = *reinterpret_cast<const float4*>(weights + int64_t(channel) * 4 + 4);
+    }
+    waitForPreviousKernel();
     if (channel >= channels || (first >= s.rows && blockIdx.z > 0))
         return;
 
@@ -24,7 +104,7 @@ __global__ void convKernel(const ConvSequence* sequences, int channels, const fl
     const auto at = [&](int t) -> float2 {
         const __nv_bfloat16* row;
         if (t >= 0)
-            row = s.input + int64_t(t) * channels;
+            row = s.input + int64_t(t) * s.inputStride;
         else if (t >= -s.pendingRows)
             row = s.pending + int64_t(t + s.pendingRows) * channels;
         else
@@ -32,8 +112,6 @@ __global__ void convKernel(const ConvSequence* sequences, int channels, const fl
         return unpackBf16(*reinterpret_cast<const uint32_t*>(row + channel));
     };
 
-    const float4 w0 = *reinterpret_cast<const float4*>(weights + int64_t(channel) * 4);
-    const float4 w1 = *reinterpret_cast<const float4*>(weights + int64_t(channel) * 4 + 4);
     float2 u0 = at(first - 3), u1 = at(first - 2), u2 = at(first - 1);
     const int end = min(s.rows, first + convRowsPerBlock);
     for (int t = first; t < end; ++t) {
@@ -72,11 +150,8 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
 {
     __shared__ GdnShared shared;
     allowDependentLaunch();
-    waitForPreviousKernel();
     const GdnSequence s = sequences[blockIdx.y];
     const int total = s.pendingRows + s.rows;
-    if (total == 0)
-        return;
 
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
@@ -94,6 +169,11 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
 #pragma unroll
     for (int i = 0; i < 8; ++i)
         state[i] = *reinterpret_cast<const float4*>(stateAt + i * gdnHeadDim);
+    if (threadIdx.x == 0)
+        prefetchLine(layer.norm), prefetchLine(layer.aLog + head), prefetchLine(layer.dtBias + head);
+    waitForPreviousKernel();
+    if (total == 0)
+        return;
 
     const auto inputRow = [&](int t) {
         return t < s.pendingRows ? s.pendingQkv + int64_t(t) * convDim : s.qkv + int64_t(t - s.pendingRows) * convDim;
@@ -226,7 +306,8 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
             const float sum = warpSum(o.x * o.x + o.y * o.y + o.z * o.z + o.w * o.w);
             const float scale = rsqrtf(sum * (1.0f / gdnHeadDim) + layer.normEps);
             const int64_t offset = int64_t(row) * valueDim + head * gdnHeadDim + lane * 4;
-            const uint2 zBits = *reinterpret_cast<const uint2*>(s.gate + offset);
+            const uint2 zBits =
+                *reinterpret_cast<const uint2*>(s.gate + int64_t(row) * s.gateStride + head * gdnHeadDim + lane * 4);
             const float2 z01 = unpackBf16(zBits.x), z23 = unpackBf16(zBits.y);
             const float4 w = *reinterpret_cast<const float4*>(layer.norm + lane * 4);
             *reinterpret_cast<uint2*>(s.output + offset) =
@@ -239,16 +320,19 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
 } // namespace
 
 cudaError_t launchGdnConv(const ConvSequence* sequences, int numSequences, int maxRows, int channels,
-                          const float* weights, cudaStream_t stream)
+                          const float* weights, const GdnProjection& projection, cudaStream_t stream)
 {
-    if (numSequences < 0 || maxRows < 0 || channels <= 0 || channels % 2 != 0)
+    const MatrixView<const __nv_bfloat16>& x = projection.x;
+    if (numSequences < 0 || maxRows < 0 || channels <= 0 || channels % 2 != 0 || projection.outputs < 0 ||
+        (projection.outputs > 0 && (x.cols <= 0 || x.cols % 8 != 0 || x.stride % 8 != 0)))
         return cudaErrorInvalidValue;
     if (numSequences == 0)
         return cudaSuccess;
-    constexpr int threads = 128;
     const int chunks = maxRows > convRowsPerBlock ? (maxRows + convRowsPerBlock - 1) / convRowsPerBlock : 1;
-    const dim3 grid((channels / 2 + threads - 1) / threads, numSequences, chunks);
-    OCTAVO_CUDA_TRY(launchDependent(convKernel, grid, threads, 0, stream, sequences, channels, weights));
+    const int convBlocks = (channels / 2 + inputThreads - 1) / inputThreads;
+    const dim3 grid(convBlocks + 2 * projection.outputs, numSequences, chunks);
+    OCTAVO_CUDA_TRY(launchDependent(gdnInputKernel, grid, inputThreads, 0, stream, sequences, channels, weights,
+                                    convBlocks, projection));
     return cudaGetLastError();
 }
 

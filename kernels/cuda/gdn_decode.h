@@ -39,20 +39,32 @@ struct GdnLayer {
 struct ConvSequence {
     __nv_bfloat16* history;       ///< (3, channels), raw rows before the convolution, oldest first
     const __nv_bfloat16* pending; ///< (pendingRows, channels): accepted rows of the last verify, not yet in history
-    const __nv_bfloat16* input;   ///< (rows, channels)
+    const __nv_bfloat16* input;   ///< (rows, channels), inputStride apart
     __nv_bfloat16* output;        ///< (rows, channels): silu(conv); must not overlap pending or input
     int pendingRows;
     int rows;
     int storeRows; ///< history ends after pending and this many of the new rows: 0 for a verify, rows when final
+    std::int32_t inputStride; ///< elements
+};
+
+/// The two small projections of a layer, in bf16, that share the convolution's launch: y0 = x W[0 .. outputs)^T and
+/// y1 = x W[outputs .. 2 outputs)^T. outputs 0: none.
+struct GdnProjection {
+    MatrixView<const __nv_bfloat16> x;      ///< rows 16-byte aligned, cols a multiple of 8
+    const __nv_bfloat16* weights = nullptr; ///< (2 * outputs, x.cols)
+    __nv_bfloat16* y0 = nullptr;            ///< (x.rows, outputs)
+    __nv_bfloat16* y1 = nullptr;
+    int outputs = 0;
 };
 
 /// y[t,c] = silu(sum_j w[c,j] u[t-3+j,c]) over the stream history, pending, input; then moves history on.
 ///
 /// Shapes   weights: (channels, 4) fp32. channels even. maxRows: no sequence has more new rows.
 /// Numerics fp32 sums, one rounding to bf16. A row's result does not depend on how the stream was cut.
-/// Stream   enqueues on `stream`; sequences == 0 does nothing.
+/// Stream   enqueues on `stream`; sequences == 0 does nothing. Descriptors and weights are read while the kernel before
+///          still runs: they are not to be written by kernels of the same step.
 [[nodiscard]] cudaError_t launchGdnConv(const ConvSequence* sequences, int numSequences, int maxRows, int channels,
-                                        const float* weights, cudaStream_t stream);
+                                        const float* weights, const GdnProjection& projection, cudaStream_t stream);
 
 /// One sequence's part of the delta rule; an array of these lies on the device. Rows are dense.
 struct GdnSequence {
@@ -63,18 +75,21 @@ struct GdnSequence {
     const __nv_bfloat16* qkv;          ///< (rows, convDim), convolved
     const __nv_bfloat16* beta;         ///< (rows, valueHeads), raw b: before the sigmoid
     const __nv_bfloat16* decay;        ///< (rows, valueHeads), raw a
-    const __nv_bfloat16* gate;         ///< (rows, valueDim), z
+    const __nv_bfloat16* gate;         ///< (rows, valueDim), z; gateStride apart
     __nv_bfloat16* output;             ///< (rows, valueDim): gated norm of o
     int pendingRows;
     int rows;
     int storeRows; ///< the stored state is the one after pending and this many of the new rows: 0, or rows when final
+    std::int32_t gateStride; ///< elements
 };
 
 /// Delta rule, read-out and gated RMSNorm of every row, in order.
 ///
 /// Numerics state and sums fp32; o rounded to bf16 before the norm; one rounding at the store.
 /// Errors   cudaErrorInvalidValue for heads that do not divide.
-/// Stream   enqueues on `stream`; numSequences == 0 does nothing. Row counts are read on the device.
+/// Stream   enqueues on `stream`; numSequences == 0 does nothing. Row counts are read on the device. Descriptors and
+///          states are read while the kernel before still runs: two launches that share a state need a copy, an event
+///          or a graph's end between them.
 [[nodiscard]] cudaError_t launchGdnDecode(const GdnSequence* sequences, int numSequences, const GdnLayer& layer,
                                           cudaStream_t stream);
 

@@ -45,8 +45,8 @@ __global__ void __launch_bounds__(lookupThreads) hotLookupKernel(const HotLookup
     __shared__ int missAt[hotMaxPicks]; // position of each miss among the picks
     __shared__ int lastVisited;
     allowDependentLaunch();
-    waitForPreviousKernel();
     const HotLookup l = lookups[blockIdx.x];
+    waitForPreviousKernel();
     const int picks = min(*l.numPicks, min(l.slots, hotMaxPicks));
 
     int misses = 0;
@@ -114,12 +114,17 @@ __global__ void __launch_bounds__(lookupThreads) hotLookupKernel(const HotLookup
 __global__ void __launch_bounds__(256) gatherKernel(const GatherMisses* sequences, int numSequences, int rowBytes)
 {
     __shared__ int ends[gatherMaxSequences];
+    __shared__ GatherMisses all[gatherMaxSequences];
     allowDependentLaunch();
+    if (int(threadIdx.x) < numSequences)
+        all[threadIdx.x] = sequences[threadIdx.x];
     waitForPreviousKernel();
+    if (int(threadIdx.x) < numSequences)
+        ends[threadIdx.x] = *all[threadIdx.x].count;
+    __syncthreads();
     if (threadIdx.x == 0) {
-        int sum = 0;
-        for (int s = 0; s < numSequences; ++s)
-            ends[s] = sum += *sequences[s].count;
+        for (int s = 1; s < numSequences; ++s)
+            ends[s] += ends[s - 1];
     }
     __syncthreads();
     const int chunksPerRow = rowBytes / 16;
@@ -131,15 +136,17 @@ __global__ void __launch_bounds__(256) gatherKernel(const GatherMisses* sequence
         int s = 0;
         while (row >= ends[s])
             ++s;
-        const GatherMisses& g = sequences[s];
+        const GatherMisses& g = all[s];
         const int miss = row - (s ? ends[s - 1] : 0);
-        const uint4 value =
-            __ldcv(reinterpret_cast<const uint4*>(g.hostRows + int64_t(g.tokens[miss]) * rowBytes + inRow));
+        const int token = g.tokens[miss];
+        const uint8_t* source = g.pages.pages ? g.pages.pages[token / rowPageTokens] + g.pages.offset +
+                                                    int64_t(token % rowPageTokens) * rowBytes
+                                              : g.hostRows + int64_t(token) * rowBytes;
+        const uint4 value = __ldcv(reinterpret_cast<const uint4*>(source + inRow));
         *reinterpret_cast<uint4*>(g.rows + int64_t(g.slots[miss]) * rowBytes + inRow) = value;
     }
-    if (blockIdx.x == 0 && threadIdx.x < numSequences)
-        atomicAdd(sequences[threadIdx.x].bytesRead,
-                  static_cast<unsigned long long>(*sequences[threadIdx.x].count) * rowBytes);
+    if (blockIdx.x == 0 && int(threadIdx.x) < numSequences)
+        atomicAdd(all[threadIdx.x].bytesRead, static_cast<unsigned long long>(*all[threadIdx.x].count) * rowBytes);
 }
 
 } // namespace

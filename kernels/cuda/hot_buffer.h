@@ -7,6 +7,8 @@
 /// evicts what has none. Slots of this step's picks are passed over. Everything is in a fixed order, so that a run can
 /// be repeated.
 
+#include "kernels/cuda/kv_rows.h"
+
 #include <cuda_runtime_api.h>
 
 #include <cstdint>
@@ -43,6 +45,7 @@ struct GatherMisses {
     const std::int32_t* slots;
     const std::int32_t* count;
     unsigned long long* bytesRead; ///< running count of bytes over the link
+    RowPages pages{};              ///< where set, instead of hostRows
 };
 
 inline constexpr int gatherMaxSequences = 64;

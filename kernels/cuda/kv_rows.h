@@ -18,6 +18,14 @@ namespace octavo::kernels::cuda
 
 inline constexpr int kvHeadDim = 256;
 inline constexpr int kvHeadBytes = 272;
+inline constexpr int rowPageTokens = 512;
+
+/// One layer's rows by token: token t at pages[t / 512] + offset + (t % 512) * row bytes. The table lies on the device,
+/// the pages there or in mapped host memory.
+struct RowPages {
+    std::uint8_t* const* pages = nullptr;
+    std::int64_t offset = 0; ///< of the layer in every page
+};
 
 /// Quantises `tokens` keys and values into rows at out + index * kvHeads * 272, index = rowIds[t], or t where null.
 ///

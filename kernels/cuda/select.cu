@@ -77,8 +77,8 @@ __global__ void __launch_bounds__(filterThreads) histogramKernel(const SelectQue
 {
     __shared__ uint32_t bins[selectBins];
     allowDependentLaunch();
-    waitForPreviousKernel();
     const SelectQuery query = queries[blockIdx.y];
+    waitForPreviousKernel();
     const int first = blockIdx.x * filterKeys;
     if (first >= query.end || first + filterKeys <= query.begin)
         return;
@@ -100,8 +100,8 @@ __global__ void __launch_bounds__(filterThreads) filterKernel(const SelectQuery*
     __shared__ int scratch[33];
     __shared__ int2 found;
     allowDependentLaunch();
-    waitForPreviousKernel();
     const SelectQuery query = queries[blockIdx.y];
+    waitForPreviousKernel();
     const int first = blockIdx.x * filterKeys;
     const int k = min(query.k, query.end - query.begin);
     if (first >= query.end || first + filterKeys <= query.begin || k <= 0)
@@ -139,8 +139,8 @@ __global__ void __launch_bounds__(pickThreads) pickKernel(const SelectQuery* que
     __shared__ int scratch[33];
     __shared__ int2 found;
     allowDependentLaunch();
-    waitForPreviousKernel();
     const SelectQuery query = queries[blockIdx.x];
+    waitForPreviousKernel();
     const int count = query.end - query.begin;
     const int k = min(query.k, count);
     if (k <= 0) {

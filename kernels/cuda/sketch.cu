@@ -1,8 +1,9 @@
 #include "kernels/cuda/sketch.h"
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/row_math.cuh"
 
+#include <algorithm>
 #include <type_traits>
 
 namespace octavo::kernels::cuda
@@ -17,14 +18,70 @@ constexpr int keyThreads = 512;
 constexpr int keyTokens = 2048; // of one block of the second kernel
 constexpr int histogramBins = 4096;
 
-// A token's row of the 16x64 tile: nibble pairs (i, i + 4) of a word become registers 0, 2 (tokens 0..7, the bytes 0
-// and 2) and 1, 3 (tokens 8..15, the bytes 1 and 3) of the A fragment.
-__device__ __forceinline__ void tileWordToFragment(uint32_t word, uint32_t (&a)[4])
+/// (a & mask) | 0x6400 in both halves: of fp16 values 1024 + code, or 1024 + 16 * code from the high nibbles.
+template <uint32_t Mask>
+__device__ __forceinline__ uint32_t biasedCodes(uint32_t word)
 {
-    a[0] = int4PairToBf16<0>(word);
-    a[2] = int4PairToBf16<1>(word);
-    a[1] = int4PairToBf16<2>(word);
-    a[3] = int4PairToBf16<3>(word);
+    uint32_t result;
+    asm("lop3.b32 %0, %1, %2, %3, 0xea;\n" : "=r"(result) : "r"(word), "n"(Mask), "n"(0x64006400)); // (a & b) | c
+    return result;
+}
+
+/// One query head's side of the product, in fp16: the high nibbles, coordinates 8..15 of each 16, arrive 16 times too
+/// large, and every code too large by a constant, which the sum starts from.
+struct SketchOperand {
+    uint32_t b[4][2]; ///< B fragments of the lane's head
+    float start[4];   ///< of the sums: minus the constants, for the lane's two heads
+};
+
+__device__ __forceinline__ SketchOperand sketchOperand(const __nv_bfloat16* projected, int groupHeads)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    SketchOperand operand{};
+    float constant = 0.0f;
+    if (g < groupHeads) {
+        const __nv_bfloat16* q = projected + g * sketchRank + 2 * t;
+#pragma unroll
+        for (int step = 0; step < 4; ++step) {
+            const float2 low = unpackBf16(*reinterpret_cast<const uint32_t*>(q + step * 16));
+            const float2 high = unpackBf16(*reinterpret_cast<const uint32_t*>(q + step * 16 + 8));
+            const __half2 b0 = __floats2half2_rn(low.x, low.y);
+            const __half2 b1 = __floats2half2_rn(high.x * 0.0625f, high.y * 0.0625f);
+            operand.b[step][0] = *reinterpret_cast<const uint32_t*>(&b0);
+            operand.b[step][1] = *reinterpret_cast<const uint32_t*>(&b1);
+            const float2 r0 = __half22float2(b0), r1 = __half22float2(b1);
+            constant -= 1032.0f * (r0.x + r0.y) + 1152.0f * (r1.x + r1.y); // 1024 + 8, 1024 + 16 * 8
+        }
+    }
+    constant += __shfl_xor_sync(fullMask, constant, 1);
+    constant += __shfl_xor_sync(fullMask, constant, 2);
+    operand.start[0] = operand.start[2] = __shfl_sync(fullMask, constant, 8 * t);
+    operand.start[1] = operand.start[3] = __shfl_sync(fullMask, constant, 8 * t + 4);
+    return operand;
+}
+
+/// Products of a tile's 16 tokens and the group's heads, before the tokens' scales. A lane's word holds, for step i of
+/// 16 coordinates, bytes of tokens g and g + 8 in turn.
+__device__ __forceinline__ void scoreTile(const uint4& words, const SketchOperand& operand, float (&s)[4])
+{
+    const uint32_t w[4] = {words.x, words.y, words.z, words.w};
+#pragma unroll
+    for (int step = 0; step < 4; ++step) {
+        const uint32_t later = w[step] >> 8; // tokens 8..15
+        const uint32_t a[4] = {biasedCodes<0x000f000f>(w[step]), biasedCodes<0x000f000f>(later),
+                               biasedCodes<0x00f000f0>(w[step]), biasedCodes<0x00f000f0>(later)};
+        if (step == 0)
+            mmaF16(s, a, operand.b[step][0], operand.b[step][1], operand.start);
+        else
+            mmaF16(s, a, operand.b[step][0], operand.b[step][1], s);
+    }
+}
+
+/// sketchKey() on the device.
+__device__ __forceinline__ uint32_t sketchFixedKey(float logShare)
+{
+    const float shifted = fminf(fmaxf(logShare + 64.0f, 0.0f), 63.99999f); // NaN becomes 0
+    return static_cast<uint32_t>(shifted * 67108864.0f);
 }
 
 constexpr int appendThreads = 256;        // 64 coordinates x 4
@@ -91,34 +148,8 @@ __global__ void __launch_bounds__(appendThreads)
     // One warp per token: a lane packs coordinates 2 l and 2 l + 1.
     const int lane = threadIdx.x % 32;
     for (int token = threadIdx.x / 32; token < count; token += appendThreads / 32) {
-        const float x0 = coordinates[token][2 * lane], x1 = coordinates[token][2 * lane + 1];
-        float peak = fabsf(x1) > fabsf(x0) ? x1 : x0;
-#pragma unroll
-        for (int bit = 1; bit < 32; bit <<= 1) {
-            const float other = __shfl_xor_sync(fullMask, peak, bit);
-            if (fabsf(other) > fabsf(peak) || (fabsf(other) == fabsf(peak) && (lane & bit)))
-                peak = other;
-        }
-        const __half half = __float2half_rn(peak / -8.0f);
-        const float scale = __half2float(half);
-        const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-        const auto code = [&](float x) { return uint32_t(int(fminf(fmaxf(rintf(x * inverse), -8.0f), 7.0f)) + 8); };
-        const uint32_t code0 = code(x0), code1 = code(x1);
-        const int64_t position = firstToken + first + token;
-        const int64_t tile = position / sketchTileTokens;
-        const int row = static_cast<int>(position % sketchTileTokens);
-        // Coordinates 2 l, 2 l + 1 lie in the low (coordinate % 16 < 8) or high nibbles of two bytes of one word.
-        const int step = lane / 8, inStep = lane % 8;
-        const int upper = inStep / 4;
-        const uint32_t other0 = __shfl_xor_sync(fullMask, code0, 4), other1 = __shfl_xor_sync(fullMask, code1, 4);
-        if (!upper) {
-            uint8_t* word = sketch.codes + (int64_t(head) * sketch.capacityTiles + tile) * sketchTileBytes +
-                            ((row % 8) * 4 + inStep % 4) * 16 + step * 4 + row / 8;
-            word[0] = static_cast<uint8_t>(code0 | other0 << 4);
-            word[2] = static_cast<uint8_t>(code1 | other1 << 4);
-        }
-        if (lane == 0)
-            sketch.scales[int64_t(head) * sketch.capacityTiles * sketchTileTokens + position] = half;
+        storeSketch(coordinates[token][2 * lane], coordinates[token][2 * lane + 1], sketch, head,
+                    firstToken + first + token);
     }
 }
 
@@ -153,8 +184,8 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
 {
     __shared__ float2 warpSums[scanWarps][sketchMaxHeads];
     allowDependentLaunch();
+    const SketchQuery query = queries[blockIdx.z];
     waitForPreviousKernel();
-    const SketchQuery& query = queries[blockIdx.z];
     const int begin = query.begin, end = query.end;
     const int chunkBegin = blockIdx.x * sketchChunkTokens;
     if (chunkBegin >= end || chunkBegin + sketchChunkTokens <= begin)
@@ -168,15 +199,8 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
     const __half* scales = query.sketch.scales + int64_t(kvHead) * tiles * sketchTileTokens;
     __half* scores = query.scores + int64_t(kvHead) * tiles * sketchTileTokens * groupHeads;
 
-    uint32_t b[4][2] = {};
-    if (g < groupHeads) {
-        const __nv_bfloat16* q = query.projected + int64_t(kvHead * groupHeads + g) * sketchRank + 2 * t;
-#pragma unroll
-        for (int step = 0; step < 4; ++step) {
-            b[step][0] = *reinterpret_cast<const uint32_t*>(q + step * 16);
-            b[step][1] = *reinterpret_cast<const uint32_t*>(q + step * 16 + 8);
-        }
-    }
+    const SketchOperand operand =
+        sketchOperand(query.projected + int64_t(kvHead) * groupHeads * sketchRank, groupHeads);
     float maximum[2] = {-INFINITY, -INFINITY}, sum[2] = {};
     const int firstTile = chunkBegin / sketchTileTokens + warp * tilesPerWarp;
     const uint8_t* codesAt = codes + int64_t(firstTile) * sketchTileBytes;
@@ -201,16 +225,7 @@ __global__ void __launch_bounds__(scanWarps * 32, 4)
         float batchMaximum[2] = {maximum[0], maximum[1]};
 #pragma unroll
         for (int i = 0; i < batchTiles; ++i) {
-            const uint32_t w[4] = {words[i].x, words[i].y, words[i].z, words[i].w};
-#pragma unroll
-            for (int step = 0; step < 4; ++step) {
-                uint32_t a[4];
-                tileWordToFragment(w[step], a);
-                if (step == 0)
-                    mmaBf16FromZero(s[i], a, b[step][0], b[step][1]);
-                else
-                    mmaBf16(s[i], a, b[step][0], b[step][1]);
-            }
+            scoreTile(words[i], operand, s[i]);
             const int token = (firstTile + batch + i) * sketchTileTokens + g;
 #pragma unroll
             for (int row = 0; row < 2; ++row) {
@@ -282,8 +297,8 @@ __global__ void __launch_bounds__(keyThreads) sketchKeyKernel(const SketchQuery*
     __shared__ uint32_t bins[histogramBins];
     __shared__ float logSum[256];
     allowDependentLaunch();
+    const SketchQuery query = queries[blockIdx.y];
     waitForPreviousKernel();
-    const SketchQuery& query = queries[blockIdx.y];
     const int begin = query.begin, end = query.end;
     const int first = blockIdx.x * keyTokens;
     if (first >= end || first + keyTokens <= begin)
@@ -330,8 +345,7 @@ __global__ void __launch_bounds__(keyThreads) sketchKeyKernel(const SketchQuery*
                     best = fmaxf(best, __half2float(scores[h]) - logSum[kvHead * groupHeads + h]);
             }
         }
-        const float shifted = fminf(fmaxf(best + 64.0f, 0.0f), 63.99999f); // NaN becomes 0
-        const uint32_t key = static_cast<uint32_t>(shifted * 67108864.0f);
+        const uint32_t key = sketchFixedKey(best);
         query.keys[token] = key;
         atomicAdd(&bins[key >> 20], 1u);
     }
@@ -374,24 +388,29 @@ cudaError_t launchSketchProject(const __nv_bfloat16* query, int queries, int hea
 }
 
 cudaError_t launchSketchScore(const SketchQuery* queries, int numQueries, int heads, int kvHeads,
-                              std::int64_t maxTokens, cudaStream_t stream)
+                              std::int64_t maxTokens, int scoreBuffers, cudaStream_t stream)
 {
-    if (numQueries < 0 || kvHeads <= 0 || heads % kvHeads != 0 || heads / kvHeads > sketchMaxHeads || heads > 256 ||
-        heads <= 0 || maxTokens < 0 || maxTokens > (std::int64_t{1} << 30))
+    if (scoreBuffers <= 0 || numQueries < 0 || kvHeads <= 0 || heads % kvHeads != 0 ||
+        heads / kvHeads > sketchMaxHeads || heads > 256 || heads <= 0 || maxTokens < 0 ||
+        maxTokens > (std::int64_t{1} << 30))
         return cudaErrorInvalidValue;
     if (numQueries == 0 || maxTokens == 0)
         return cudaSuccess;
-    const dim3 scanGrid(sketchChunks(maxTokens), kvHeads, numQueries);
     const int groupHeads = heads / kvHeads;
     const auto scanKernel = groupHeads == 6   ? sketchScanKernel<6>
                             : groupHeads == 2 ? sketchScanKernel<2>
                                               : sketchScanKernel<0>;
-    OCTAVO_CUDA_TRY(launchDependent(scanKernel, scanGrid, scanWarps * 32, 0, stream, queries, heads, kvHeads));
-    const dim3 keyGrid(static_cast<unsigned>((maxTokens + keyTokens - 1) / keyTokens), numQueries);
     const auto keyKernel = groupHeads == 6   ? sketchKeyKernel<6>
                            : groupHeads == 2 ? sketchKeyKernel<2>
                                              : sketchKeyKernel<0>;
-    OCTAVO_CUDA_TRY(launchDependent(keyKernel, keyGrid, keyThreads, 0, stream, queries, heads, kvHeads));
+    for (int first = 0; first < numQueries; first += scoreBuffers) {
+        const int count = std::min(scoreBuffers, numQueries - first);
+        const dim3 scanGrid(sketchChunks(maxTokens), kvHeads, count);
+        OCTAVO_CUDA_TRY(
+            launchDependent(scanKernel, scanGrid, scanWarps * 32, 0, stream, queries + first, heads, kvHeads));
+        const dim3 keyGrid(static_cast<unsigned>((maxTokens + keyTokens - 1) / keyTokens), count);
+        OCTAVO_CUDA_TRY(launchDependent(keyKernel, keyGrid, keyThreads, 0, stream, queries + first, heads, kvHeads));
+    }
     return cudaGetLastError();
 }
 

@@ -45,12 +45,13 @@ struct SketchView {
 [[nodiscard]] cudaError_t launchSketchProject(const __nv_bfloat16* query, int queries, int heads, int kvHeads,
                                               const float* basis, __nv_bfloat16* projected, cudaStream_t stream);
 
-/// One query row of the scan; an array of these lies on the device. Buffers of different queries do not overlap.
+/// One query row of the scan; an array of these lies on the device. Buffers of different queries do not overlap, but
+/// for `scores`: query q may use those of q - scoreBuffers, which keeps them in L2.
 struct SketchQuery {
     SketchView sketch;
     const __nv_bfloat16* projected; ///< (heads, 64)
     std::int32_t begin, end;        ///< tokens to score, begin a multiple of 16: neither sinks nor recent ones
-    __half* scores;                 ///< (kvHeads, capacityTiles * 16, heads / kvHeads), work space
+    __half* scores;                 ///< (kvHeads, capacityTiles * 16, heads / kvHeads), work space, may be shared
     float2* logSums;                ///< (sketchChunks(end), heads): maximum and sum of each chunk, work space
     std::uint32_t* keys;            ///< (capacityTiles * 16): out, [begin, end) written
     std::uint32_t* histogram;       ///< (4096): out, counts of keys >> 20. Must be zero at the start
@@ -65,11 +66,13 @@ constexpr int sketchChunks(std::int64_t tokens)
 /// share of attention that any head gives token j among the scored ones. fixed(v) = (v + 64) * 2^26, clamped to 0 ..
 /// 2^32 - 1.
 ///
-/// Numerics codes exact in bf16, sums and log-sum-exp in fp32; s rounded to fp16 between the two kernels.
+/// Numerics codes and projected queries exact in fp16 (queries below 2^16), sums and log-sum-exp in fp32; s rounded to
+///          fp16 between the two kernels.
 /// Errors   cudaErrorInvalidValue for heads that do not fit.
-/// Stream   enqueues two kernels on `stream`; maxTokens: no query's `end` is larger. queries == 0 does nothing.
+/// Stream   enqueues two kernels on `stream` for every scoreBuffers queries; maxTokens: no query's `end` is larger.
+///          queries == 0 does nothing.
 [[nodiscard]] cudaError_t launchSketchScore(const SketchQuery* queries, int numQueries, int heads, int kvHeads,
-                                            std::int64_t maxTokens, cudaStream_t stream);
+                                            std::int64_t maxTokens, int scoreBuffers, cudaStream_t stream);
 
 /// The layout on the host, and the score in double from what the sketch holds. `codes`: (capacityTiles, 512) of one
 /// head.

@@ -16,8 +16,9 @@ struct MatrixView {
     std::int64_t stride = 0;
 };
 
-/// What a product is stored as.
-enum class GemmOutput { Bf16, Float };
+/// What a product is stored as. Gated: outputs come as 16 gates, then the 16 values that they gate, and so on; what is
+/// stored is silu(gate) * value as bf16, half as many, both rounded to bf16 before.
+enum class GemmOutput { Bf16, Float, Gated };
 
 template <typename T>
 MatrixView<T> denseView(T* data, int rows, int cols)

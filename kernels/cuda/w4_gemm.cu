@@ -205,18 +205,25 @@ __global__ void __launch_bounds__(threadsPerBlock, 1) w4GemmKernel(const W4GemmA
                 __syncthreads();
             }
             const int firstOutput = tile * w4TileRows;
-            const auto store = [&](int row, int output, float value) {
-                if (firstOutput + output >= args.outFeatures)
-                    return;
-                const int64_t offset = row * args.yStride + firstOutput + output;
-                if (args.floatOutput)
-                    static_cast<float*>(args.y)[offset] = value;
-                else
-                    static_cast<__nv_bfloat16*>(args.y)[offset] = __float2bfloat16_rn(value);
+            const auto storeTile = [&](auto&& valueAt) {
+                const bool gated = args.output == GemmOutput::Gated;
+                const int width = gated ? w4TileRows / 2 : w4TileRows;
+                for (int i = tid; i < args.rows * width; i += threadsPerBlock) {
+                    const int row = i / width, column = i % width;
+                    const int output = gated ? column / 16 * 32 + column % 16 : column;
+                    if (firstOutput + output >= args.outFeatures)
+                        continue;
+                    const float value = valueAt(row, output);
+                    const int64_t offset = row * args.yStride + (gated ? firstOutput / 2 : firstOutput) + column;
+                    if (args.output == GemmOutput::Float)
+                        static_cast<float*>(args.y)[offset] = value;
+                    else
+                        static_cast<__nv_bfloat16*>(args.y)[offset] =
+                            gated ? gatedProduct(value, valueAt(row, output + 16)) : __float2bfloat16_rn(value);
+                }
             };
             if (segmentBegin == tileBegin && at.unit == tileEnd) {
-                for (int i = tid; i < args.rows * w4TileRows; i += threadsPerBlock)
-                    store(i / w4TileRows, i % w4TileRows, sum[(i / w4TileRows) * sumStride + i % w4TileRows]);
+                storeTile([&](int row, int output) { return sum[row * sumStride + output]; });
             } else {
                 constexpr int64_t slotFloats = int64_t(w4TileRows) * w4MaxRows;
                 float* mine = args.partials + (int64_t(blockIdx.x) * 2 + (begin >= tileBegin ? 0 : 1)) * slotFloats;
@@ -235,14 +242,15 @@ __global__ void __launch_bounds__(threadsPerBlock, 1) w4GemmKernel(const W4GemmA
                 __syncthreads();
                 if (last) {
                     __threadfence();
-                    for (int i = tid; i < args.rows * w4TileRows; i += threadsPerBlock) {
+                    storeTile([&](int row, int output) {
                         float value = 0.0f;
                         for (int block = firstBlock; block <= lastBlock; ++block) {
                             const int part = unitBegin(block, units, gridDim.x) >= tileBegin ? 0 : 1;
-                            value += __ldcg(args.partials + (int64_t(block) * 2 + part) * slotFloats + i);
+                            value += __ldcg(args.partials + (int64_t(block) * 2 + part) * slotFloats +
+                                            row * w4TileRows + output);
                         }
-                        store(i / w4TileRows, i % w4TileRows, value);
-                    }
+                        return value;
+                    });
                 }
             }
             segmentBegin = at.unit;
@@ -298,11 +306,12 @@ __global__ void dequantizeKernel(const uint8_t* units, int groups, int firstOut,
 } // namespace
 
 cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y, std::int64_t yStride,
-                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream)
+                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream, const W4Matrix& next)
 {
+    const bool gated = output == GemmOutput::Gated;
     if (x.rows < 0 || x.rows > w4MaxRows || x.cols != weights.inFeatures || weights.inFeatures % 8 != 0 ||
-        x.stride % 8 != 0 || weights.outFeatures <= 0 || weights.inFeatures <= 0 || yStride < weights.outFeatures ||
-        workspace.blocks <= 0)
+        x.stride % 8 != 0 || weights.outFeatures <= 0 || weights.inFeatures <= 0 || workspace.blocks <= 0 ||
+        (gated && weights.outFeatures % 32 != 0) || yStride < weights.outFeatures / (gated ? 2 : 1))
         return cudaErrorInvalidValue;
     if (x.rows == 0)
         return cudaSuccess;
@@ -320,12 +329,22 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     args.inFeatures = weights.inFeatures;
     args.tiles = weights.tiles();
     args.groups = weights.groups();
-    args.floatOutput = output == GemmOutput::Float;
+    args.output = output;
 
     if (workspace.path == W4Path::Auto && deviceHasSm90()) {
-        const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;
-        return launchW4GemmBulk(args, static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2)),
-                                stream);
+        const auto blocksOf = [&](const W4Matrix& matrix) {
+            const std::int64_t stages = std::int64_t{(matrix.tiles() + 1) / 2} * matrix.groups();
+            return static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2));
+        };
+        const std::int64_t nextStages = std::int64_t{(next.tiles() + 1) / 2} * next.groups();
+        if (next.units && (nextStages + 1) * workspace.blocks < (std::int64_t{1} << 32)) {
+            args.nextUnits = next.units;
+            args.nextStages = workspace.prefetchStages;
+            args.nextTiles = next.tiles();
+            args.nextGroups = next.groups();
+            args.nextBlocks = blocksOf(next);
+        }
+        return launchW4GemmBulk(args, blocksOf(weights), stream);
     }
     const std::int64_t units = std::int64_t{args.tiles} * args.groups;
     const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (units + 1) / 2));

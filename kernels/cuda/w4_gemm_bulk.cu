@@ -75,15 +75,17 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4G
     }
     __syncthreads();
 
+    const uint64_t once = streamingPolicy();
     const auto copyWeights = [&](int unit, int slot) { // one lane
         const int tile = unit / args.groups * 2, group = unit % args.groups;
         const bool both = tile + 1 < args.tiles;
         barrierArriveExpect(fullBarrier(slot), (both ? 2 : 1) * w4UnitBytes);
         const unsigned target = base + slot * L::stageBytes;
         const uint8_t* source = args.units + (int64_t(tile) * args.groups + group) * w4UnitBytes;
-        bulkCopy(target, source, w4UnitBytes, fullBarrier(slot));
+        bulkCopyStreaming(target, source, w4UnitBytes, fullBarrier(slot), once);
         if (both)
-            bulkCopy(target + w4UnitBytes, source + int64_t(args.groups) * w4UnitBytes, w4UnitBytes, fullBarrier(slot));
+            bulkCopyStreaming(target + w4UnitBytes, source + int64_t(args.groups) * w4UnitBytes, w4UnitBytes,
+                              fullBarrier(slot), once);
     };
     const auto copyInputs = [&](int unit, int slot) { // two rows at a time, 16 bytes a lane
         const int input = unit % args.groups * w4GroupSize + lane % 16 * 8;
@@ -95,6 +97,19 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4G
                 copyAsync16(target + row * inputRowBytes, source + row * args.xStride);
         }
         barrierArriveOnCopies(fullBarrier(slot));
+    };
+    const auto prefetchNext = [&] {
+        const int nextUnits = (args.nextTiles + 1) / 2 * args.nextGroups;
+        const int first = firstUnit(blockIdx.x, nextUnits, args.nextBlocks);
+        const int stop = min(firstUnit(blockIdx.x + 1, nextUnits, args.nextBlocks), first + args.nextStages);
+        for (int unit = first + lane; unit < stop; unit += 32) {
+            const int tile = unit / args.nextGroups * 2;
+            const uint8_t* source =
+                args.nextUnits + (int64_t(tile) * args.nextGroups + unit % args.nextGroups) * w4UnitBytes;
+            bulkPrefetch(source, w4UnitBytes);
+            if (tile + 1 < args.nextTiles)
+                bulkPrefetch(source + int64_t(args.nextGroups) * w4UnitBytes, w4UnitBytes);
+        }
     };
     // The weights do not depend on the kernel before; the inputs do.
     if (warp < min(Stages, end - begin)) {
@@ -109,6 +124,7 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4G
     const int warpK = warp / 8;
     const int laneRow = lane / 4;
     float sums[Passes][2][RowTiles][4] = {};
+    const int lastRefilled = max(begin, end - Stages + refillLag); // from here on the bus has room for the next product
     int slot = 0;
     unsigned parity = 0;
     int segmentBegin = begin;
@@ -116,6 +132,8 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4G
     int tile = begin / args.groups;
     for (int unit = begin; unit < end;) {
         const int refill = unit - refillLag + Stages;
+        if (unit == lastRefilled && warp == (unit - begin) % warps && int(blockIdx.x) < args.nextBlocks)
+            prefetchNext();
         if (warp == (unit - begin) % warps && unit - begin >= refillLag && refill < end) {
             const int refillSlot = slot >= refillLag ? slot - refillLag : slot - refillLag + Stages;
             barrierWait(emptyBarrier(refillSlot), slot >= refillLag ? parity : parity ^ 1);
@@ -267,8 +285,15 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmBulkKernel(const W4G
                                 const int output = tile * tileOutputs + warpN * 32 + r * 16 + laneRow + (i < 2 ? 0 : 8);
                                 if (row >= args.rows || output >= args.outFeatures)
                                     continue;
+                                if (args.output == GemmOutput::Gated) {
+                                    const int64_t at = row * args.yStride + output / 32 * 16 + output % 16;
+                                    if (r == 0)
+                                        static_cast<__nv_bfloat16*>(args.y)[at] =
+                                            gatedProduct(sums[pass][0][t][i], sums[pass][1][t][i]);
+                                    continue;
+                                }
                                 const int64_t offset = row * args.yStride + output;
-                                if (args.floatOutput)
+                                if (args.output == GemmOutput::Float)
                                     static_cast<float*>(args.y)[offset] = sums[pass][r][t][i];
                                 else
                                     static_cast<__nv_bfloat16*>(args.y)[offset] =
@@ -305,8 +330,9 @@ cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, cudaStream_t st
     const std::int64_t units = std::int64_t{(args.tiles + 1) / 2} * args.groups;
     if ((units + 1) * blocks >= (std::int64_t{1} << 32))
         return cudaErrorInvalidValue;
+    // More than half of the shared memory, so that no multiprocessor gets two blocks while another gets none.
     if (args.rows <= 8)
-        return launch<1, 1, 5, 2>(args, blocks, stream);
+        return launch<1, 1, 7, 2>(args, blocks, stream);
     if (args.rows <= 16)
         return launch<2, 1, 6, 1>(args, blocks, stream);
     if (args.rows <= 32)

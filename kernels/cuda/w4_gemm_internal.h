@@ -2,6 +2,8 @@
 
 /// Shared by the two W4 products: cp.async for every device (w4_gemm.cu), bulk copies for sm_90 (w4_gemm_bulk.cu).
 
+#include "kernels/cuda/views.h"
+
 #include <cuda_bf16.h>
 #include <cuda_runtime_api.h>
 
@@ -20,7 +22,10 @@ struct W4GemmArgs {
     int* arrivals;
     int rows, outFeatures, inFeatures;
     int tiles, groups; // of 128 x 128
-    bool floatOutput;
+    GemmOutput output;
+    // What follows on the stream: each block fetches the first bytes of its part into L2 as it ends.
+    const std::uint8_t* nextUnits;
+    int nextTiles, nextGroups, nextBlocks, nextStages;
 };
 
 cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, cudaStream_t stream);

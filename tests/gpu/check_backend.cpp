@@ -7,6 +7,7 @@
 
 #include <chrono>
 #include <fstream>
+#include <thread>
 
 namespace octavo::gpu
 {
@@ -143,6 +144,158 @@ void reportSpeed(Report& report, Driver& driver, const nlohmann::json& prompts)
         driver.destroy(slot);
 }
 
+/// Greedy decoding behind a prompt: the logits of every step, in entries of `draftRows` rows where more than 1.
+std::vector<std::vector<float>> decodeRows(Driver& driver, SlotId slot, std::span<const TokenId> tokens, int draftRows)
+{
+    std::vector<std::vector<float>> rows;
+    for (std::size_t first = 0; first < tokens.size(); first += std::size_t(draftRows)) {
+        const auto part = tokens.subspan(first, std::min(tokens.size() - first, std::size_t(draftRows)));
+        const std::vector<float> all = driver.step(slot, {part.begin(), part.end()});
+        if (part.size() > 1)
+            driver.commit(slot, int(part.size()));
+        for (std::size_t i = 0; i < part.size(); ++i)
+            rows.emplace_back(all.begin() + std::ptrdiff_t(i * driver.vocab()),
+                              all.begin() + std::ptrdiff_t((i + 1) * driver.vocab()));
+    }
+    return rows;
+}
+
+double largestDifference(const std::vector<float>& a, const std::vector<float>& b)
+{
+    double worst = 0.0;
+    for (std::size_t i = 0; i < a.size(); ++i)
+        worst = std::max(worst, double(std::abs(a[i] - b[i])));
+    return worst;
+}
+
+double relativeDifference(const std::vector<float>& a, const std::vector<float>& b)
+{
+    double difference = 0.0, norm = 0.0;
+    for (std::size_t i = 0; i < a.size(); ++i) {
+        difference += (double(a[i]) - b[i]) * (double(a[i]) - b[i]);
+        norm += double(a[i]) * a[i];
+    }
+    return std::sqrt(difference / norm);
+}
+
+/// Sparse decoding against dense, and its parts against each other.
+void checkSparseDecoding(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights,
+                         const nlohmann::json& prompts)
+{
+    std::vector<std::size_t> chosen; // one that fits the picks whole, and the longest
+    for (std::size_t p = 0; p < prompts.size(); ++p) {
+        const std::size_t tokens = prompts[p]["prompt_ids"].size();
+        if (tokens > 600 && tokens < 3500 && chosen.empty())
+            chosen.push_back(p);
+    }
+    std::size_t longest = 0;
+    for (std::size_t p = 0; p < prompts.size(); ++p)
+        longest = prompts[p]["prompt_ids"].size() > prompts[longest]["prompt_ids"].size() ? p : longest;
+    chosen.push_back(longest);
+
+    const auto make = [&](SparseMode mode, int topK, std::int64_t hotBytes) {
+        BackendOptions options;
+        options.device = "cuda:0";
+        options.sparse = mode;
+        options.sparseSettings.topK = topK;
+        options.sparseSettings.recent = 256;
+        options.sparseSettings.hotBufferBytes = hotBytes;
+        options.contextLimit = 20000;
+        auto backend = makeBackend(config, weights, options);
+        report.expect(backend.has_value(), "sparse backend: %s", backend ? "" : backend.error().message.c_str());
+        return backend ? std::move(*backend) : nullptr;
+    };
+    const auto dense = make(SparseMode::Off, 1, 1 << 16), whole = make(SparseMode::On, 4096, 1 << 30);
+    const auto few = make(SparseMode::On, 512, 1 << 30),
+               squeezed = make(SparseMode::On, 512, 1 << 16); // room for 512 rows, the least
+    if (!dense || !whole || !few || !squeezed)
+        return;
+    Driver denseDriver(report, *dense), wholeDriver(report, *whole), fewDriver(report, *few),
+        squeezedDriver(report, *squeezed);
+    for (const std::size_t p : chosen) {
+        const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
+        const auto answer = prompts[p]["greedy_ids"].get<std::vector<TokenId>>();
+        const std::int64_t room = std::int64_t(ids.size() + answer.size()) + 600;
+        const SlotId denseSlot = denseDriver.create(room), wholeSlot = wholeDriver.create(room);
+        const SlotId fewSlot = fewDriver.create(room), squeezedSlot = squeezedDriver.create(room);
+        const std::vector<float> first = denseDriver.prefill(denseSlot, ids);
+        report.expect(wholeDriver.prefill(wholeSlot, ids) == first && fewDriver.prefill(fewSlot, ids) == first &&
+                          squeezedDriver.prefill(squeezedSlot, ids) == first,
+                      "sparse backend: prefill of %zu tokens differs from the dense one's", ids.size());
+        const SlotId forked = fewDriver.fork(fewSlot, room), verified = fewDriver.fork(fewSlot, room);
+        const SlotId frozen = fewDriver.fork(fewSlot, std::int64_t(ids.size()));
+        const SlotId thawed = fewDriver.fork(frozen, room);
+
+        const auto denseRows = decodeRows(denseDriver, denseSlot, answer, 1);
+        const auto wholeRows = decodeRows(wholeDriver, wholeSlot, answer, 1);
+        const auto fewRows = decodeRows(fewDriver, fewSlot, answer, 1);
+        double worst = 0.0, worstFew = 0.0, relative = 0.0;
+        int sameToken = 0;
+        for (std::size_t i = 0; i < answer.size(); ++i) {
+            worst = std::max(worst, largestDifference(denseRows[i], wholeRows[i]));
+            relative = std::max(relative, relativeDifference(denseRows[i], wholeRows[i]));
+            worstFew = std::max(worstFew, largestDifference(denseRows[i], fewRows[i]));
+            sameToken += argmax(fewRows[i]) == argmax(denseRows[i]);
+        }
+        const bool all = ids.size() + answer.size() < 4096;
+        report.line(
+            "sparse decode behind %zu tokens: logits up to %.3f (%.4f relative) from dense with %d picks, %.3f with "
+            "512 (%d of %zu tokens the same)",
+            ids.size(), worst, relative, 4096, worstFew, sameToken, answer.size());
+        // All rows are read, in another order: fp32 sums and weights rounded to bf16 differ in their last bits.
+        report.expect(!all || relative < 0.02, "sparse decode that picks all of %zu tokens: logits %.4f from dense",
+                      ids.size(), relative);
+        report.expect(sameToken * 10 >= int(answer.size()) * 9,
+                      "sparse decode of 512 picks: only %d of %zu tokens the same", sameToken, answer.size());
+
+        report.expect(decodeRows(squeezedDriver, squeezedSlot, answer, 1) == fewRows,
+                      "sparse decode behind %zu tokens depends on the size of the hot buffer", ids.size());
+        report.expect(decodeRows(fewDriver, verified, answer, 3) == fewRows,
+                      "sparse decode behind %zu tokens: verified rows differ from single ones", ids.size());
+        report.expect(decodeRows(fewDriver, thawed, answer, 1) == fewRows,
+                      "sparse decode behind %zu tokens: a fork of a frozen sequence differs", ids.size());
+
+        // Batches of 3 and 8 around one sequence.
+        for (const std::size_t batch : {std::size_t(3), std::size_t(8)}) {
+            std::vector<SlotId> slots;
+            while (slots.size() < batch)
+                slots.push_back(fewDriver.fork(frozen, room));
+            bool same = true;
+            for (std::size_t i = 0; i < 8 && i < answer.size(); ++i) {
+                const std::vector<TokenId> one{answer[i]}, other{answer[(i * 7 + 3) % answer.size()]};
+                std::vector<StepEntry> entries;
+                for (std::size_t s = 0; s < batch; ++s)
+                    entries.push_back({slots[s], s == 1 ? one : other});
+                const std::vector<float> logits = fewDriver.step(entries);
+                same &= std::equal(fewRows[i].begin(), fewRows[i].end(),
+                                   logits.begin() + std::ptrdiff_t(fewDriver.vocab()));
+            }
+            report.expect(same, "sparse decode in a batch of %zu differs from single steps", batch);
+            for (const SlotId slot : slots)
+                fewDriver.destroy(slot);
+        }
+
+        // What follows is read over pages that have moved to the host tier meanwhile.
+        const auto more = std::span(ids).first(std::min<std::size_t>(ids.size(), 500));
+        const double after =
+            relativeDifference(denseDriver.prefill(denseSlot, more), wholeDriver.prefill(wholeSlot, more));
+        report.expect(!all || after < 0.02, "prefill behind a sparse decode: logits %.4f from dense", after);
+        for (const SlotId slot : {fewSlot, forked, verified, frozen, thawed})
+            fewDriver.destroy(slot);
+        wholeDriver.destroy(wholeSlot);
+        denseDriver.destroy(denseSlot);
+        squeezedDriver.destroy(squeezedSlot);
+    }
+    const BackendStats fewStats = few->stats(), squeezedStats = squeezed->stats();
+    report.expect(fewStats.sparseSteps > 0 && fewStats.hostTierBytes > 0 && dense->stats().sparseSteps == 0,
+                  "sparse backend: no sparse steps were counted");
+    report.expect(squeezedStats.hotMisses > 0 && squeezedStats.tierBytesRead > 0,
+                  "sparse backend: no misses were counted");
+    report.line("512 picks: %.1f%% misses with room for all rows, %.1f%% with room for 512",
+                100.0 * double(fewStats.hotMisses) / double(fewStats.pickedRows),
+                100.0 * double(squeezedStats.hotMisses) / double(squeezedStats.pickedRows));
+}
+
 /// All ways to run the same tokens give the same bits.
 void checkParity(Report& report, Driver& driver, const nlohmann::json& prompts)
 {
@@ -201,6 +354,47 @@ void checkParity(Report& report, Driver& driver, const nlohmann::json& prompts)
         driver.destroy(slot);
 }
 
+/// Two backends on one GPU, each on a thread of its own, answer as one alone does.
+void checkTwoWorkers(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights,
+                     Driver& alone, const nlohmann::json& prompts)
+{
+    const auto decode = [&](Driver& driver, std::size_t first) {
+        std::vector<std::vector<float>> rows;
+        for (std::size_t p = first; p < std::min<std::size_t>(prompts.size(), 6); p += 2) {
+            const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
+            const SlotId slot = driver.create(std::int64_t(ids.size()) + 40);
+            std::vector<float> logits = driver.prefill(slot, ids);
+            for (int i = 0; i < 32; ++i) {
+                rows.push_back(logits);
+                logits = driver.step(slot, {TokenId(argmax(logits))});
+            }
+            driver.destroy(slot);
+        }
+        return rows;
+    };
+    const std::vector<std::vector<float>> want[] = {decode(alone, 0), decode(alone, 1)};
+    std::vector<std::vector<float>> got[2];
+    Report reports[2];
+    std::vector<std::thread> workers;
+    for (std::size_t i = 0; i < 2; ++i) {
+        workers.emplace_back([&, i] {
+            BackendOptions options;
+            options.device = "cuda:0";
+            const auto backend = makeBackend(config, weights, options);
+            if (!reports[i].expect(backend.has_value(), "%s", backend ? "" : backend.error().message.c_str()))
+                return;
+            Driver driver(reports[i], **backend);
+            got[i] = decode(driver, i);
+        });
+    }
+    for (std::thread& worker : workers)
+        worker.join();
+    for (std::size_t i = 0; i < 2; ++i) {
+        report.expect(reports[i].failures() == 0, "worker %zu of one GPU: %s", i, reports[i].messages().c_str());
+        report.expect(got[i] == want[i], "worker %zu of one GPU answers otherwise than one alone", i);
+    }
+}
+
 void checkErrors(Report& report, Backend& backend)
 {
     const auto slot = backend.createSequence(4);
@@ -238,7 +432,8 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     BackendOptions options;
     options.device = "cuda:0";
     const auto started = std::chrono::steady_clock::now();
-    auto backend = makeBackend(*config, std::make_shared<const ModelWeights>(std::move(*opened)), options);
+    const auto weights = std::make_shared<const ModelWeights>(std::move(*opened));
+    auto backend = makeBackend(*config, weights, options);
     if (!report.expect(backend.has_value(), "%s", backend ? "" : backend.error().message.c_str()))
         return;
     report.line("loaded in %.2f s on %s",
@@ -248,6 +443,8 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkGoldens(report, driver, prompts);
     checkParity(report, driver, prompts);
     checkErrors(report, **backend);
+    checkTwoWorkers(report, *config, weights, driver, prompts);
+    checkSparseDecoding(report, *config, weights, prompts);
     reportSpeed(report, driver, prompts);
 }
 

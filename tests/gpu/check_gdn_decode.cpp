@@ -43,11 +43,17 @@ void checkConv(Report& report)
                 for (const bool final : {true, false}) {
                     DeviceArray<__nv_bfloat16> historyDevice(toBf16(history)), inputDevice(toBf16(input));
                     DeviceArray<__nv_bfloat16> pendingDevice(toBf16(pendingRows)), output(input.size());
-                    const ConvSequence sequence{
-                        historyDevice.data(), pendingDevice.data(), inputDevice.data(), output.data(), pending, rows,
-                        final ? rows : 0};
+                    const ConvSequence sequence{historyDevice.data(),
+                                                pendingDevice.data(),
+                                                inputDevice.data(),
+                                                output.data(),
+                                                pending,
+                                                rows,
+                                                final ? rows : 0,
+                                                channels};
                     const DeviceArray<ConvSequence> sequences(std::vector<ConvSequence>{sequence});
-                    OCTAVO_REQUIRE(launchGdnConv(sequences.data(), 1, rows, channels, weightsDevice.data(), nullptr));
+                    OCTAVO_REQUIRE(
+                        launchGdnConv(sequences.data(), 1, rows, channels, weightsDevice.data(), {}, nullptr));
 
                     std::vector<double> wantHistory(history.begin(), history.end());
                     std::vector<double> want(stream.size());
@@ -69,9 +75,55 @@ void checkConv(Report& report)
 
 } // namespace
 
+/// Input rows that lie apart, and the two projections that share the launch.
+void checkGdnInput(Report& report)
+{
+    Random random(31);
+    for (const auto& [tokens, hidden, outputs] :
+         {std::tuple{1, 512, 8}, {3, 5120, 48}, {17, 1032, 3}, {64, 10240, 5}}) {
+        const int channels = 96, stride = 160;
+        const std::vector<float> x = randomBf16(random, std::size_t(tokens) * hidden);
+        const std::vector<float> projection = randomBf16(random, std::size_t(2 * outputs) * hidden, 0.1);
+        const std::vector<float> input = randomBf16(random, std::size_t(tokens) * stride);
+        const DeviceArray<__nv_bfloat16> xDevice(toBf16(x)), projectionDevice(toBf16(projection));
+        const DeviceArray<__nv_bfloat16> inputDevice(toBf16(input));
+        std::vector<float> dense, weights(std::size_t(channels) * 4);
+        for (float& w : weights)
+            w = float(random.normal());
+        for (int t = 0; t < tokens; ++t)
+            dense.insert(dense.end(), input.begin() + t * stride, input.begin() + t * stride + channels);
+        const DeviceArray<float> weightsDevice(weights);
+        DeviceArray<__nv_bfloat16> history(std::size_t(3) * channels), output(dense.size());
+        DeviceArray<__nv_bfloat16> y0(std::size_t(tokens) * outputs), y1(std::size_t(tokens) * outputs);
+        history.zero();
+        const DeviceArray<ConvSequence> sequence(std::vector<ConvSequence>{
+            {history.data(), nullptr, inputDevice.data(), output.data(), 0, tokens, tokens, stride}});
+        const GdnProjection both{
+            {xDevice.data(), tokens, hidden, hidden}, projectionDevice.data(), y0.data(), y1.data(), outputs};
+        OCTAVO_REQUIRE(launchGdnConv(sequence.data(), 1, tokens, channels, weightsDevice.data(), both, nullptr));
+        std::vector<double> zeros(std::size_t(3) * channels), want(dense.size());
+        referenceGdnConv(zeros.data(), dense.data(), tokens, channels, weights.data(), want.data());
+        compare(report, "gdn input: convolution of rows apart", toFloat(output.download()), want, 4e-3);
+        for (const bool second : {false, true}) {
+            std::vector<double> sums;
+            for (int t = 0; t < tokens; ++t) {
+                for (int n = 0; n < outputs; ++n) {
+                    double sum = 0.0;
+                    for (int k = 0; k < hidden; ++k)
+                        sum += double(x[std::size_t(t) * hidden + k]) *
+                               projection[std::size_t(n + (second ? outputs : 0)) * hidden + k];
+                    sums.push_back(sum);
+                }
+            }
+            compare(report, "gdn input: projection", toFloat((second ? y1 : y0).download()), sums, 4e-3);
+        }
+    }
+}
+
 void checkGdnDecode(Report& report)
 {
     checkConv(report);
+    checkGdnInput(report);
 
     Random random(3);
     for (const auto& [keyHeads, valueHeads] : {std::pair{1, 1}, {2, 4}, {2, 6}}) {
@@ -108,7 +160,7 @@ void checkGdnDecode(Report& report)
             const Rows& p = pendingRows.back();
             sequences.push_back({states.back().data(), p.qkvDevice.data(), p.betaDevice.data(), p.decayDevice.data(),
                                  n.qkvDevice.data(), n.betaDevice.data(), n.decayDevice.data(), n.gateDevice.data(),
-                                 outputs.back().data(), pending[i], rows[i], store[i]});
+                                 outputs.back().data(), pending[i], rows[i], store[i], layer.valueDim()});
 
             std::vector<double> want(state.begin(), state.end()), ignored(std::size_t(8) * layer.valueDim());
             referenceGdnDecode(want.data(), p.qkv.data(), p.beta.data(), p.decay.data(), p.gate.data(), pending[i],

@@ -103,6 +103,61 @@ void checkAttentionDecode(Report& report)
         }
         // Weights rounded to bf16 and one rounding at the store.
         compare(report, "attention decode heads=" + std::to_string(heads), toFloat(out.download()), want, 6e-3);
+
+        // The same rows as first tokens, last tokens and picks: pages that lie anywhere, one of them on the host.
+        const std::size_t rowBytes = std::size_t(kvHeads) * kvHeadBytes;
+        constexpr int layerOffset = 4096, lastPage = poolRows - rowPageTokens;
+        const std::size_t pageBytes = layerOffset + rowPageTokens * rowBytes;
+        std::uint8_t* hostPage = nullptr;
+        OCTAVO_REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&hostPage), pageBytes, cudaHostAllocMapped));
+        std::memcpy(hostPage + layerOffset, pool.data(), rowPageTokens * rowBytes);
+        std::vector<std::uint8_t> second(pageBytes, 0xff);
+        std::memcpy(&second[layerOffset], &pool[rowPageTokens * rowBytes], lastPage * rowBytes);
+        const DeviceArray<std::uint8_t> secondDevice(second);
+        const DeviceArray<std::uint8_t*> table(std::vector<std::uint8_t*>{hostPage, secondDevice.data()});
+        std::vector<std::vector<std::int32_t>> attended;
+        std::vector<AttentionRows> paged;
+        for (int i = 0; i < queries; ++i) {
+            const int sinks = i * 7, begin = 400 + 20 * i, recent = i % 3 == 2 ? 0 : 90 + i;
+            std::vector<std::int32_t> all;
+            for (int token = 0; token < sinks; ++token)
+                all.push_back(token);
+            for (int token = begin; token < begin + recent; ++token)
+                all.push_back(token);
+            const std::vector<std::int32_t> picked = i % 2 ? std::vector<std::int32_t>{} : ids[i];
+            all.insert(all.end(), picked.begin(), picked.end());
+            attended.push_back(all);
+            paged.push_back({poolDevice.data(),
+                             idsDevice[std::size_t(i)].data(),
+                             std::int32_t(picked.size()),
+                             sinks,
+                             begin,
+                             recent,
+                             {table.data(), layerOffset}});
+        }
+        const DeviceArray<AttentionRows> pagedDevice(paged);
+        const AttentionShape pagedShape{queries, heads, kvHeads, rowsPerSplit,
+                                        (1000 + rowsPerSplit - 1) / rowsPerSplit};
+        DeviceArray<float> pagedWorkspace(attentionWorkspaceFloats(pagedShape));
+        OCTAVO_REQUIRE(launchAttentionDecode(pagedDevice.data(), pagedShape, queryDevice.data(),
+                                             gateDevice.data() + 256, heads * 512, 512, pagedWorkspace.data(),
+                                             out.data(), nullptr));
+        for (int i = 0; i < queries; ++i) {
+            for (int h = 0; h < heads; ++h) {
+                std::vector<float> k, v;
+                for (const int id : attended[std::size_t(i)]) {
+                    const std::size_t at = (std::size_t(h / (heads / kvHeads)) * poolRows + id) * 256;
+                    k.insert(k.end(), keys.begin() + std::ptrdiff_t(at), keys.begin() + std::ptrdiff_t(at) + 256);
+                    v.insert(v.end(), values.begin() + std::ptrdiff_t(at), values.begin() + std::ptrdiff_t(at) + 256);
+                }
+                const std::size_t at = std::size_t(i) * heads + h;
+                referenceAttentionHead(&query[at * 256], &gate[at * 512 + 256], k.data(), v.data(), 256,
+                                       int(attended[std::size_t(i)].size()), &want[at * 256]);
+            }
+        }
+        compare(report, "attention over pages and picks heads=" + std::to_string(heads), toFloat(out.download()), want,
+                6e-3);
+        OCTAVO_REQUIRE(cudaFreeHost(hostPage));
     }
 }
 

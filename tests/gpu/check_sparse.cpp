@@ -1,5 +1,6 @@
 #include "tests/gpu/checks.h"
 
+#include "kernels/cuda/attention_input.h"
 #include "kernels/cuda/hot_buffer.h"
 #include "kernels/cuda/select.h"
 #include "kernels/cuda/sketch.h"
@@ -91,8 +92,13 @@ void checkSelect(Report& report)
                   "select takes too many keys");
 }
 
+void checkSharedScores(Report& report);
+void checkAttentionInput(Report& report);
+
 void checkSketch(Report& report)
 {
+    checkSharedScores(report);
+    checkAttentionInput(report);
     Random random(8);
     struct Case {
         int heads, kvHeads, tokens, begin, end;
@@ -186,7 +192,7 @@ void checkSketch(Report& report)
                                      histograms.back().data()});
         }
         const DeviceArray<SketchQuery> queriesDevice(sketchQueries);
-        OCTAVO_REQUIRE(launchSketchScore(queriesDevice.data(), queries, heads, kvHeads, end, nullptr));
+        OCTAVO_REQUIRE(launchSketchScore(queriesDevice.data(), queries, heads, kvHeads, end, queries, nullptr));
         for (int q = 0; q < queries; ++q) {
             std::vector<double> best(std::size_t(tokens), -1e300);
             for (int h = 0; h < heads; ++h) {
@@ -219,6 +225,158 @@ void checkSketch(Report& report)
             report.expect(counts == histograms[q].download(), "sketch score heads=%d: histogram differs", heads);
             report.expect(begin == 0 || gotKeys[begin - 1] == 0xffffffffu, "sketch score wrote before its range");
         }
+    }
+}
+
+/// Queries that take turns with fewer score buffers give the keys that each gives alone, time after time.
+void checkSharedScores(Report& report)
+{
+    Random random(32);
+    constexpr int heads = 12, kvHeads = 2, tokens = 30000, tiles = tokens / 16, queries = 7;
+    std::vector<std::uint8_t> codes(std::size_t(kvHeads) * tiles * sketchTileBytes);
+    for (auto& code : codes)
+        code = std::uint8_t(random.bits());
+    const std::vector<__half> scales(std::size_t(kvHeads) * tiles * 16, __float2half(0.03f));
+    std::vector<DeviceArray<std::uint8_t>> codesDevice;
+    std::vector<DeviceArray<__nv_bfloat16>> projected;
+    std::vector<DeviceArray<__half>> scalesDevice, scores;
+    std::vector<DeviceArray<float2>> logSums;
+    std::vector<DeviceArray<std::uint32_t>> keys, histograms;
+    std::vector<SketchQuery> list;
+    for (int q = 0; q < queries; ++q) {
+        std::rotate(codes.begin(), codes.begin() + 1000 * q, codes.end());
+        codesDevice.emplace_back(codes);
+        scalesDevice.emplace_back(scales);
+        projected.emplace_back(toBf16(randomBf16(random, heads * 64)));
+        scores.emplace_back(std::size_t(heads) * tiles * 16);
+        logSums.emplace_back(std::size_t(sketchChunks(tokens)) * heads);
+        keys.emplace_back(std::size_t(tokens));
+        histograms.emplace_back(std::size_t(4096));
+        list.push_back({{codesDevice.back().data(), scalesDevice.back().data(), tiles},
+                        projected.back().data(),
+                        64 * q,
+                        tokens - 900 * q,
+                        scores.back().data(),
+                        logSums.back().data(),
+                        keys.back().data(),
+                        histograms.back().data()});
+    }
+    std::vector<std::vector<std::uint32_t>> want;
+    const auto run = [&](int count, int buffers, const DeviceArray<SketchQuery>& device) {
+        for (int q = 0; q < queries; ++q)
+            keys[q].poison(), histograms[q].zero();
+        OCTAVO_REQUIRE(launchSketchScore(device.data(), count, heads, kvHeads, tokens, buffers, nullptr));
+    };
+    for (int q = 0; q < queries; ++q) {
+        run(1, 1, DeviceArray<SketchQuery>(std::vector<SketchQuery>{list[q]}));
+        want.push_back(keys[q].download());
+    }
+    for (const int buffers : {1, 2, 3}) {
+        std::vector<SketchQuery> shared = list;
+        for (int q = 0; q < queries; ++q)
+            shared[q].scores = scores[q % buffers].data();
+        const DeviceArray<SketchQuery> device(shared);
+        for (int round = 0; round < 5; ++round) {
+            run(queries, buffers, device);
+            for (int q = 0; q < queries; ++q)
+                report.expect(keys[q].download() == want[q], "sketch score, %d buffers, round %d: query %d differs",
+                              buffers, round, q);
+        }
+    }
+}
+
+/// One launch for a step's rows against the launches that do it one after the other.
+void checkAttentionInput(Report& report)
+{
+    Random random(33);
+    for (const auto& [heads, kvHeads, rows] : {std::tuple{24, 4, 8}, {4, 2, 3}, {8, 1, 64}, {3, 3, 1}}) {
+        const int stride = (2 * heads + 2 * kvHeads) * 256, tiles = 20;
+        const auto floats = [&](std::size_t count, double scale) {
+            std::vector<float> values(count);
+            for (float& value : values)
+                value = float(random.normal() * scale);
+            return values;
+        };
+        const DeviceArray<__nv_bfloat16> projections(toBf16(randomBf16(random, std::size_t(rows) * stride)));
+        const DeviceArray<float> queryNorm(floats(256, 1)), keyNorm(floats(256, 1)), frequencies(floats(32, 0.1));
+        const DeviceArray<float> basis(floats(std::size_t(kvHeads) * 256 * 64, 0.06));
+        const DeviceArray<float> means(floats(std::size_t(kvHeads) * 256, 0.2));
+        std::vector<std::int32_t> positions(static_cast<std::size_t>(rows));
+        for (auto& position : positions)
+            position = random.below(100000);
+        const DeviceArray<std::int32_t> positionsDevice(positions);
+        const std::size_t rowBytes = std::size_t(kvHeads) * kvHeadBytes;
+        struct Result {
+            DeviceArray<__nv_bfloat16> query, key, projected;
+            DeviceArray<std::uint8_t> rows, codes;
+            DeviceArray<__half> scales;
+        };
+        const auto make = [&] {
+            Result r{DeviceArray<__nv_bfloat16>(std::size_t(rows) * heads * 256),
+                     DeviceArray<__nv_bfloat16>(std::size_t(rows) * kvHeads * 256),
+                     DeviceArray<__nv_bfloat16>(std::size_t(rows) * heads * 64),
+                     DeviceArray<std::uint8_t>(rows * rowBytes),
+                     DeviceArray<std::uint8_t>(std::size_t(kvHeads) * tiles * sketchTileBytes),
+                     DeviceArray<__half>(std::size_t(kvHeads) * tiles * 16)};
+            r.codes.zero(), r.scales.zero();
+            return r;
+        };
+        const Result apart = make(), together = make();
+        const auto rope = [&](const Result& to) {
+            return QkRopeArgs{projections.data(),
+                              stride,
+                              projections.data() + heads * 512,
+                              stride,
+                              queryNorm.data(),
+                              keyNorm.data(),
+                              positionsDevice.data(),
+                              frequencies.data(),
+                              to.query.data(),
+                              to.key.data(),
+                              rows,
+                              heads,
+                              kvHeads,
+                              1e-6f};
+        };
+        const __nv_bfloat16* values = projections.data() + heads * 512 + kvHeads * 256;
+        const SketchView apartSketch{apart.codes.data(), apart.scales.data(), tiles};
+        OCTAVO_REQUIRE(launchQkNormRope(rope(apart), nullptr));
+        const MatrixView<const __nv_bfloat16> keyView{apart.key.data(), rows, kvHeads * 256, kvHeads * 256};
+        OCTAVO_REQUIRE(launchQuantizeRows(keyView, {values, rows, kvHeads * 256, stride}, kvHeads, nullptr,
+                                          apart.rows.data(), nullptr));
+        OCTAVO_REQUIRE(launchSketchAppend(keyView, kvHeads, basis.data(), means.data(), 100, apartSketch, nullptr));
+        OCTAVO_REQUIRE(launchSketchProject(apart.query.data(), rows, heads, kvHeads, basis.data(),
+                                           apart.projected.data(), nullptr));
+
+        std::uint8_t* hostRows = nullptr;
+        OCTAVO_REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&hostRows), rows * rowBytes, cudaHostAllocMapped));
+        std::vector<RowTarget> targets;
+        for (int row = 0; row < rows; ++row)
+            targets.push_back({together.rows.data() + row * rowBytes,
+                               row % 3 == 2 ? nullptr : hostRows + row * rowBytes,
+                               {together.codes.data(), together.scales.data(), tiles},
+                               100 + row});
+        const DeviceArray<RowTarget> targetsDevice(targets);
+        OCTAVO_REQUIRE(launchAttentionInput({rope(together), values, stride, targetsDevice.data(), basis.data(),
+                                             means.data(), together.projected.data()},
+                                            nullptr));
+        const auto same = [](const DeviceArray<__nv_bfloat16>& a, const DeviceArray<__nv_bfloat16>& b) {
+            return toFloat(a.download()) == toFloat(b.download());
+        };
+        const std::string name = "attention input heads=" + std::to_string(heads) + "/" + std::to_string(kvHeads);
+        report.expect(same(together.query, apart.query), "%s: queries differ", name.c_str());
+        report.expect(same(together.key, apart.key), "%s: keys differ", name.c_str());
+        const std::vector<std::uint8_t> wantRows = apart.rows.download();
+        report.expect(together.rows.download() == wantRows, "%s: rows differ", name.c_str());
+        for (int row = 0; row < rows; ++row)
+            report.expect(row % 3 == 2 ||
+                              std::memcmp(hostRows + row * rowBytes, &wantRows[row * rowBytes], rowBytes) == 0,
+                          "%s: row %d differs on the host", name.c_str(), row);
+        report.expect(together.codes.download() == apart.codes.download(), "%s: sketches differ", name.c_str());
+        const std::vector<float> projected = toFloat(apart.projected.download());
+        compare(report, name + " projection", toFloat(together.projected.download()),
+                {projected.begin(), projected.end()}, 2e-3);
+        OCTAVO_REQUIRE(cudaFreeHost(hostRows));
     }
 }
 

@@ -87,6 +87,28 @@ void checkW4Gemm(Report& report)
             }
         }
 
+        if (outFeatures % 32 == 0) {
+            std::vector<double> gated;
+            for (int row = 0; row < 21; ++row) {
+                for (int n = 0; n < outFeatures; n += n % 32 == 15 ? 17 : 1) {
+                    const double* gate = &want[std::size_t(row) * outFeatures + n];
+                    gated.push_back(gate[0] / (1.0 + std::exp(-gate[0])) * gate[16]);
+                }
+            }
+            for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
+                workspace.path = path;
+                DeviceArray<__nv_bfloat16> y(gated.size());
+                const MatrixView<const __nv_bfloat16> view{xDevice.data(), 21, inFeatures, inFeatures};
+                OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures / 2, GemmOutput::Gated, workspace,
+                                            nullptr, weights));
+                compare(report, "w4 gemm gated", toFloat(y.download()), gated, 1e-2);
+            }
+        } else {
+            report.expect(launchW4Gemm({xDevice.data(), 1, inFeatures, inFeatures}, weights, xDevice.data(),
+                                       outFeatures, GemmOutput::Gated, workspace, nullptr) == cudaErrorInvalidValue,
+                          "w4 gemm gates %d outputs", outFeatures);
+        }
+
         DeviceArray<__nv_bfloat16> y(std::size_t(5) * outFeatures);
         const MatrixView<const __nv_bfloat16> view{xDevice.data(), 5, inFeatures, inFeatures};
         OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures, GemmOutput::Bf16, workspace, nullptr));

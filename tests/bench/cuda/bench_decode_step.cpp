@@ -1,6 +1,7 @@
 #include "tests/bench/cuda/benches.h"
 
 #include "kernels/cuda/attention_decode.h"
+#include "kernels/cuda/attention_input.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_decode.h"
 #include "kernels/cuda/hot_buffer.h"
@@ -30,6 +31,22 @@ constexpr int tokens = 250000, tiles = (tokens + 15) / 16, picks = 2048, missesP
 constexpr int attended = 64 + 1024 + picks, slots = 8192;
 constexpr int rowBytes = kvHeads * kvHeadBytes;
 constexpr int attentionLayers = layers / 4, gdnLayers = layers - attentionLayers;
+constexpr int mixWidth = convDim + valueDim; // query, key, value and gate of a GDN layer in one product
+constexpr int scoreBuffers = 4;
+
+/// Kernels that a step can leave out, to see what they cost.
+enum Kernel : unsigned {
+    Norm = 1,
+    Product = 2,
+    Mix = 4,
+    Delta = 8,
+    Input = 16,
+    Score = 32,
+    Select = 64,
+    Lookup = 128,
+    Gather = 256,
+    Attend = 512
+};
 
 std::vector<std::uint8_t> randomUnits(Random& random, int count)
 {
@@ -51,13 +68,14 @@ std::vector<std::uint8_t> randomUnits(Random& random, int count)
 class Step
 {
 public:
-    explicit Step(int agents, const std::uint8_t* hostRows, int hostTokens)
+    /// Dense: every agent attends to all of its rows (the same ones on every layer, to save memory), picks none.
+    explicit Step(int agents, const std::uint8_t* hostRows, int hostTokens, bool dense = false)
         : m_agents(agents)
+        , m_dense(dense)
         , m_random(21)
         , m_blocks(multiprocessors())
     {
-        const std::int64_t perGdn =
-            w4PackedBytes(convDim, hidden) + w4PackedBytes(valueDim, hidden) + w4PackedBytes(hidden, valueDim);
+        const std::int64_t perGdn = w4PackedBytes(mixWidth, hidden) + w4PackedBytes(hidden, valueDim);
         const std::int64_t perAttention = w4PackedBytes(attentionWidth, hidden) + w4PackedBytes(hidden, heads * 256);
         const std::int64_t perMlp = w4PackedBytes(2 * ffn, hidden) + w4PackedBytes(hidden, ffn);
         m_weightBytes =
@@ -104,12 +122,13 @@ public:
                     m_states.back().zero();
                     m_histories.emplace_back(std::size_t(3) * convDim);
                     m_histories.back().zero();
-                    m_convHost.push_back({m_histories.back().data(), nullptr, m_convInput.data() + agent * convDim,
-                                          m_convOutput.data() + agent * convDim, 0, 1, 1});
+                    m_convHost.push_back({m_histories.back().data(), nullptr, m_mixed.data() + agent * mixWidth,
+                                          m_convOutput.data() + agent * convDim, 0, 1, 1, mixWidth});
                     m_gdnHost.push_back({m_states.back().data(), nullptr, nullptr, nullptr,
                                          m_convOutput.data() + agent * convDim, m_beta.data() + agent * valueHeads,
-                                         m_decay.data() + agent * valueHeads, m_z.data() + agent * valueDim,
-                                         m_gdnOut.data() + agent * valueDim, 0, 1, 1});
+                                         m_decay.data() + agent * valueHeads,
+                                         m_mixed.data() + agent * mixWidth + convDim,
+                                         m_gdnOut.data() + agent * valueDim, 0, 1, 1, mixWidth});
                     continue;
                 }
                 m_codes.emplace_back(codes);
@@ -120,9 +139,11 @@ public:
                 const SketchView sketch{m_codes.back().data(), m_scales.back().data(), tiles};
                 Selection& s = m_selections[std::size_t(agent)];
                 Hot& h = m_hot.back();
-                m_sketchViews.push_back(sketch);
+                m_targetsHost.push_back(
+                    {m_pools.back().data() + std::int64_t(agent) * rowBytes, nullptr, sketch, tokens - 1});
                 m_sketchHost.push_back({sketch, m_projected[std::size_t(agent)].data(), 64, tokens - 1024,
-                                        s.scores.data(), s.logSums.data(), s.keys.data(), s.histogram.data()});
+                                        m_scores[std::size_t(agent % scoreBuffers)].data(), s.logSums.data(),
+                                        s.keys.data(), s.histogram.data()});
                 m_selectHost.push_back({s.keys.data(), 64, tokens - 1024, picks, s.histogram.data(), s.taken.data(),
                                         s.candidates.data(), s.counters.data(), s.picks.data(), s.numPicks.data()});
                 m_lookupHost.push_back({h.slotOfToken.data(), h.tokenOfSlot.data(), h.marks.data(), h.hand.data(),
@@ -131,9 +152,21 @@ public:
                 m_gatherHost.push_back({hostRows, m_pools.back().data(), m_missTokens[std::size_t(agent)].data(),
                                         m_missSlots[std::size_t(agent)].data(), m_missCount.data(),
                                         m_bytesRead.data()});
-                m_attentionHost.push_back({m_pools.back().data(), m_rowIds[std::size_t(agent)].data(), attended});
+                AttentionRows rows;
+                rows.rows = m_pools.back().data();
+                rows.rowIds = m_rowIds[std::size_t(agent)].data();
+                rows.count = attended;
+                if (m_dense) {
+                    if (m_denseRows.size() <= std::size_t(agent))
+                        m_denseRows.emplace_back(std::size_t(tokens) * rowBytes).zero();
+                    rows.rows = m_denseRows[std::size_t(agent)].data();
+                    rows.rowIds = nullptr;
+                    rows.count = tokens;
+                }
+                m_attentionHost.push_back(rows);
             }
         }
+        m_targets = DeviceArray<RowTarget>(m_targetsHost);
         m_conv = DeviceArray<ConvSequence>(m_convHost);
         m_gdn = DeviceArray<GdnSequence>(m_gdnHost);
         m_sketch = DeviceArray<SketchQuery>(m_sketchHost);
@@ -146,58 +179,80 @@ public:
 
     std::int64_t weightBytes() const { return m_weightBytes; }
 
-    void run(cudaStream_t stream)
+    /// `without`: Kernel bits to leave out. prefetch: stages of the next product, see W4Workspace.
+    void run(cudaStream_t stream, unsigned without = 0, int prefetch = W4Workspace{}.prefetchStages)
     {
+        m_without = without | (m_dense ? Score | Select | Lookup | Gather : 0u);
+        struct Linear {
+            int out, in;
+        };
+        std::vector<Linear> linears;
+        for (int layer = 0; layer < layers; ++layer) {
+            if (layer % 4 != 3) {
+                linears.push_back({mixWidth, hidden});
+                linears.push_back({hidden, valueDim});
+            } else {
+                linears.push_back({attentionWidth, hidden});
+                linears.push_back({hidden, heads * 256});
+            }
+            linears.push_back({2 * ffn, hidden});
+            linears.push_back({hidden, ffn});
+        }
+        linears.push_back({vocab, hidden});
+        std::size_t product = 0;
         std::int64_t weightAt = 0;
         int gdn = 0, attention = 0;
-        const auto multiply = [&](const __nv_bfloat16* x, int in, int out, void* y,
-                                  GemmOutput type = GemmOutput::Bf16) {
-            const W4Matrix matrix{m_weights.data() + weightAt, out, in};
+        const auto multiply = [&](const __nv_bfloat16* x, void* y, GemmOutput type = GemmOutput::Bf16) {
+            const Linear& linear = linears[product++];
+            const W4Matrix matrix{m_weights.data() + weightAt, linear.out, linear.in};
             weightAt += matrix.bytes();
-            const MatrixView<const __nv_bfloat16> view{x, m_agents, in, in};
-            OCTAVO_REQUIRE(launchW4Gemm(view, matrix, y, out, type,
-                                        W4Workspace{m_partials.data(), m_arrivals.data(), m_blocks}, stream));
+            W4Matrix next;
+            if (product < linears.size())
+                next = {m_weights.data() + weightAt, linears[product].out, linears[product].in};
+            if (m_without & Product)
+                return;
+            const MatrixView<const __nv_bfloat16> view{x, m_agents, linear.in, linear.in};
+            const W4Workspace workspace{m_partials.data(), m_arrivals.data(), m_blocks, W4Path::Auto, prefetch};
+            OCTAVO_REQUIRE(launchW4Gemm(view, matrix, y, type == GemmOutput::Gated ? linear.out / 2 : linear.out, type,
+                                        workspace, stream, next));
         };
         const auto view = [&](const DeviceArray<__nv_bfloat16>& array) {
             return denseView(array.data(), m_agents, hidden);
         };
         const MatrixView<const __nv_bfloat16> delta{m_delta.data(), m_agents, hidden, hidden};
         const auto norm = [&] {
-            OCTAVO_REQUIRE(launchAddRmsNorm(view(m_hidden), delta, m_floats.data(), 1e-6f, view(m_normed), stream));
+            if (!(m_without & Norm))
+                OCTAVO_REQUIRE(launchAddRmsNorm(view(m_hidden), delta, m_floats.data(), 1e-6f, view(m_normed), stream));
         };
         const GdnLayer gdnLayer{keyHeads, valueHeads, m_floats.data(), m_floats.data(), m_floats.data(), 1e-6f};
+        const GdnProjection projection{
+            {m_normed.data(), m_agents, hidden, hidden}, m_small.data(), m_beta.data(), m_decay.data(), valueHeads};
         for (int layer = 0; layer < layers; ++layer) {
             norm();
             if (layer % 4 != 3) {
-                multiply(m_normed.data(), hidden, convDim, m_convInput.data());
-                multiply(m_normed.data(), hidden, valueDim, m_z.data());
-                const MatrixView<const __nv_bfloat16> small{m_small.data(), valueHeads, hidden, hidden};
-                const MatrixView<const __nv_bfloat16> x{m_normed.data(), m_agents, hidden, hidden};
-                OCTAVO_REQUIRE(launchBf16Gemv(x, small, m_beta.data(), valueHeads, GemmOutput::Bf16, stream));
-                OCTAVO_REQUIRE(launchBf16Gemv(x, small, m_decay.data(), valueHeads, GemmOutput::Bf16, stream));
-                OCTAVO_REQUIRE(
-                    launchGdnConv(m_conv.data() + gdn * m_agents, m_agents, 1, convDim, m_convWeights.data(), stream));
-                OCTAVO_REQUIRE(launchGdnDecode(m_gdn.data() + gdn * m_agents, m_agents, gdnLayer, stream));
-                multiply(m_gdnOut.data(), valueDim, hidden, m_delta.data());
+                multiply(m_normed.data(), m_mixed.data());
+                if (!(m_without & Mix))
+                    OCTAVO_REQUIRE(launchGdnConv(m_conv.data() + gdn * m_agents, m_agents, 1, convDim,
+                                                 m_convWeights.data(), projection, stream));
+                if (!(m_without & Delta))
+                    OCTAVO_REQUIRE(launchGdnDecode(m_gdn.data() + gdn * m_agents, m_agents, gdnLayer, stream));
+                multiply(m_gdnOut.data(), m_delta.data());
                 ++gdn;
             } else {
-                multiply(m_normed.data(), hidden, attentionWidth, m_attention.data());
+                multiply(m_normed.data(), m_attention.data());
                 attend(attention++, stream);
-                multiply(m_context.data(), heads * 256, hidden, m_delta.data());
+                multiply(m_context.data(), m_delta.data());
             }
             norm();
-            multiply(m_normed.data(), hidden, 2 * ffn, m_gateUp.data());
-            const MatrixView<const __nv_bfloat16> gateUp{m_gateUp.data(), m_agents, 2 * ffn, 2 * ffn};
-            OCTAVO_REQUIRE(launchSiluMul(gateUp, denseView(m_product.data(), m_agents, ffn), stream));
-            multiply(m_product.data(), ffn, hidden, m_delta.data());
+            multiply(m_normed.data(), m_product.data(), GemmOutput::Gated);
+            multiply(m_product.data(), m_delta.data());
         }
         norm();
-        multiply(m_normed.data(), hidden, vocab, m_logits.data(), GemmOutput::Float);
+        multiply(m_normed.data(), m_logits.data(), GemmOutput::Float);
     }
 
 private:
     struct Selection {
-        DeviceArray<__half> scores{std::size_t(heads) * tiles * 16};
         DeviceArray<float2> logSums{std::size_t(sketchChunks(tokens)) * heads};
         DeviceArray<std::uint32_t> keys{std::size_t(tiles) * 16}, histogram{selectBins};
         DeviceArray<uint2> candidates{selectMaxCandidates};
@@ -211,7 +266,11 @@ private:
         Hot() { hand.zero(), marks.zero(); } // 0xff bytes: every entry -1
     };
 
-    AttentionShape shape() const { return {m_agents, heads, kvHeads, 256, (attended + 255) / 256}; }
+    AttentionShape shape() const
+    {
+        return m_dense ? AttentionShape{m_agents, heads, kvHeads, 2048, (tokens + 2047) / 2048}
+                       : AttentionShape{m_agents, heads, kvHeads, 256, (attended + 255) / 256};
+    }
 
     void attend(int layer, cudaStream_t stream)
     {
@@ -229,57 +288,68 @@ private:
                         heads,
                         kvHeads,
                         1e-6f};
-        OCTAVO_REQUIRE(launchQkNormRope(rope, stream));
-        for (int agent = 0; agent < m_agents; ++agent) {
-            const MatrixView<const __nv_bfloat16> key{m_key.data() + agent * 1024, 1, 1024, 1024};
-            const MatrixView<const __nv_bfloat16> value{
-                m_attention.data() + agent * attentionWidth + heads * 512 + 1024, 1, 1024, 1024};
-            const int at = layer * m_agents + agent;
-            OCTAVO_REQUIRE(launchQuantizeRows(key, value, kvHeads, nullptr, m_pools[std::size_t(at)].data(), stream));
-            OCTAVO_REQUIRE(launchSketchAppend(key, kvHeads, m_basis.data(), m_floats.data(), tokens - 1,
-                                              m_sketchViews[std::size_t(at)], stream));
-        }
         const int first = layer * m_agents;
-        OCTAVO_REQUIRE(
-            launchSketchProject(m_query.data(), m_agents, heads, kvHeads, m_basis.data(), m_unused.data(), stream));
-        OCTAVO_REQUIRE(launchSketchScore(m_sketch.data() + first, m_agents, heads, kvHeads, tokens, stream));
-        OCTAVO_REQUIRE(launchSelect(m_select.data() + first, m_agents, tokens, SelectHistogram::Ready, stream));
-        OCTAVO_REQUIRE(launchHotLookup(m_lookup.data() + first, m_agents, stream));
-        OCTAVO_REQUIRE(launchGatherMisses(m_gather.data() + first, m_agents, rowBytes, 132, stream));
-        OCTAVO_REQUIRE(launchAttentionDecode(m_attentionRows.data() + first, shape(), m_query.data(),
-                                             m_attention.data() + 256, attentionWidth, 512, m_parts.data(),
-                                             m_context.data(), stream));
+        const AttentionInput input{rope,           m_attention.data() + heads * 512 + kvHeads * 256,
+                                   attentionWidth, m_targets.data() + first,
+                                   m_basis.data(), m_floats.data(),
+                                   m_unused.data()};
+        if (!(m_without & Input))
+            OCTAVO_REQUIRE(launchAttentionInput(input, stream));
+        // Without the scan the selection would find no histogram, without the selection the scan no clean one.
+        if (!(m_without & Score))
+            OCTAVO_REQUIRE(
+                launchSketchScore(m_sketch.data() + first, m_agents, heads, kvHeads, tokens, scoreBuffers, stream));
+        if (!(m_without & Select))
+            OCTAVO_REQUIRE(launchSelect(m_select.data() + first, m_agents, tokens,
+                                        m_without & Score ? SelectHistogram::Missing : SelectHistogram::Ready, stream));
+        if (!(m_without & Lookup))
+            OCTAVO_REQUIRE(launchHotLookup(m_lookup.data() + first, m_agents, stream));
+        if (!(m_without & Gather))
+            OCTAVO_REQUIRE(launchGatherMisses(m_gather.data() + first, m_agents, rowBytes, 132, stream));
+        if (!(m_without & Attend))
+            OCTAVO_REQUIRE(launchAttentionDecode(m_attentionRows.data() + first, shape(), m_query.data(),
+                                                 m_attention.data() + 256, attentionWidth, 512, m_parts.data(),
+                                                 m_context.data(), stream));
     }
 
     const int m_agents;
+    const bool m_dense;
+    unsigned m_without = 0;
     Random m_random;
     const int m_blocks;
     std::int64_t m_weightBytes = 0;
     DeviceArray<std::uint8_t> m_weights;
     static constexpr std::size_t maxAgents = 8;
     DeviceArray<__nv_bfloat16> m_hidden{maxAgents * hidden}, m_normed{maxAgents * hidden}, m_delta{maxAgents * hidden};
-    DeviceArray<__nv_bfloat16> m_gateUp{maxAgents * 2 * ffn}, m_product{maxAgents * ffn};
+    DeviceArray<__nv_bfloat16> m_product{maxAgents * ffn};
     DeviceArray<__nv_bfloat16> m_attention{maxAgents * attentionWidth}, m_query{maxAgents * heads * 256};
     DeviceArray<__nv_bfloat16> m_key{maxAgents * kvHeads * 256}, m_context{maxAgents * heads * 256};
-    DeviceArray<__nv_bfloat16> m_convInput{maxAgents * convDim}, m_convOutput{maxAgents * convDim};
+    DeviceArray<__nv_bfloat16> m_mixed{maxAgents * mixWidth}, m_convOutput{maxAgents * convDim};
     DeviceArray<__nv_bfloat16> m_beta{maxAgents * valueHeads}, m_decay{maxAgents * valueHeads};
-    DeviceArray<__nv_bfloat16> m_z{maxAgents * valueDim}, m_gdnOut{maxAgents * valueDim},
-        m_unused{maxAgents * heads * 64};
-    DeviceArray<__nv_bfloat16> m_small{std::size_t(valueHeads) * hidden};
+    DeviceArray<__nv_bfloat16> m_gdnOut{maxAgents * valueDim}, m_unused{maxAgents * heads * 64};
+    DeviceArray<__nv_bfloat16> m_small{2 * std::size_t(valueHeads) * hidden};
     DeviceArray<float> m_floats{hidden}, m_convWeights{std::vector<float>(std::size_t(convDim) * 4, 0.25f)};
     DeviceArray<float> m_basis{std::size_t(kvHeads) * 256 * 64}, m_logits{maxAgents * vocab}, m_parts;
     DeviceArray<float> m_partials{w4PartialFloats(m_blocks)};
     DeviceArray<int> m_arrivals{w4Arrivals(vocab)};
+    std::vector<DeviceArray<__half>> m_scores = scoreSpace();
+    static std::vector<DeviceArray<__half>> scoreSpace()
+    {
+        std::vector<DeviceArray<__half>> space;
+        for (int i = 0; i < scoreBuffers; ++i)
+            space.emplace_back(std::size_t(heads) * tiles * 16);
+        return space;
+    }
     DeviceArray<std::int32_t> m_positions{maxAgents}, m_missCount{1};
     DeviceArray<unsigned long long> m_bytesRead{1};
     std::vector<DeviceArray<float>> m_states;
     std::vector<DeviceArray<__nv_bfloat16>> m_histories, m_projected;
-    std::vector<DeviceArray<std::uint8_t>> m_codes, m_pools;
+    std::vector<DeviceArray<std::uint8_t>> m_codes, m_pools, m_denseRows;
     std::vector<DeviceArray<__half>> m_scales;
     std::vector<DeviceArray<std::int32_t>> m_rowIds, m_missTokens, m_missSlots;
     std::vector<Selection> m_selections;
     std::vector<Hot> m_hot;
-    std::vector<SketchView> m_sketchViews;
+    std::vector<RowTarget> m_targetsHost;
     std::vector<ConvSequence> m_convHost;
     std::vector<GdnSequence> m_gdnHost;
     std::vector<SketchQuery> m_sketchHost;
@@ -287,6 +357,7 @@ private:
     std::vector<HotLookup> m_lookupHost;
     std::vector<GatherMisses> m_gatherHost;
     std::vector<AttentionRows> m_attentionHost;
+    DeviceArray<RowTarget> m_targets;
     DeviceArray<ConvSequence> m_conv;
     DeviceArray<GdnSequence> m_gdn;
     DeviceArray<SketchQuery> m_sketch;
@@ -298,26 +369,83 @@ private:
 
 } // namespace
 
+namespace
+{
+
+constexpr int hostTokens = 1 << 20;
+
+/// Pinned rows that misses are read from.
+class HostRows
+{
+public:
+    HostRows()
+    {
+        const std::size_t bytes = std::size_t(hostTokens) * rowBytes;
+        OCTAVO_REQUIRE(cudaHostAlloc(reinterpret_cast<void**>(&m_rows), bytes, cudaHostAllocMapped));
+        std::memset(m_rows, 0x11, bytes);
+    }
+    ~HostRows() { cudaFreeHost(m_rows); }
+    const std::uint8_t* data() const { return m_rows; }
+
+private:
+    std::uint8_t* m_rows = nullptr;
+};
+
+double missBytes(int agents)
+{
+    return double(agents) * attentionLayers * missesPerLayer * rowBytes;
+}
+
+double floorUs(const Step& step, int agents)
+{
+    const double perAgent = double(tokens) * kvHeads * 34 * attentionLayers +
+                            double(attended) * rowBytes * attentionLayers +
+                            2.0 * gdnLayers * valueHeads * 128 * 128 * 4;
+    return (double(step.weightBytes()) + agents * perAgent) / copyBandwidth() / 1e3 + missBytes(agents) / 55e3;
+}
+
+double stepUs(Step& step, unsigned without = 0, int prefetch = W4Workspace{}.prefetchStages, int replays = 9)
+{
+    return medianUs(
+        1, [&](int, cudaStream_t stream) { step.run(stream, without, prefetch); }, replays);
+}
+
+} // namespace
+
 void benchDecodeStep(Report& report)
 {
-    constexpr int hostTokens = 1 << 20;
-    std::uint8_t* hostRows = nullptr;
-    OCTAVO_REQUIRE(
-        cudaHostAlloc(reinterpret_cast<void**>(&hostRows), std::size_t(hostTokens) * rowBytes, cudaHostAllocMapped));
-    std::memset(hostRows, 0x11, std::size_t(hostTokens) * rowBytes);
+    const HostRows hostRows;
     for (const int agents : {1, 4, 8}) {
-        Step step(agents, hostRows, hostTokens);
-        const double us = medianUs(
-            1, [&](int, cudaStream_t stream) { step.run(stream); }, 9);
-        const double perAgent = double(tokens) * kvHeads * 34 * attentionLayers +
-                                double(attended) * rowBytes * attentionLayers +
-                                2.0 * gdnLayers * valueHeads * 128 * 128 * 4;
-        const double floorUs = (double(step.weightBytes()) + agents * perAgent) / copyBandwidth() / 1e3 +
-                               double(agents) * attentionLayers * missesPerLayer * rowBytes / 55e3;
+        Step step(agents, hostRows.data(), hostTokens);
+        const double us = stepUs(step), floor = floorUs(step, agents);
         report.line("27B decode step, %d agents x 250K sparse: %.2f ms, floor %.2f ms (%.0f%%), %.0f tokens/s", agents,
-                    us / 1e3, floorUs / 1e3, 100.0 * floorUs / us, agents * 1e6 / us);
+                    us / 1e3, floor / 1e3, 100.0 * floor / us, agents * 1e6 / us);
+        std::string parts = "  without each of";
+        const std::pair<unsigned, const char*> kernels[] = {
+            {Norm, "norms"},       {Product, "products"}, {Mix, "convolution"}, {Delta, "delta rule"},
+            {Input, "head norms"}, {Score, "scores"},     {Select, "top-k"},    {Lookup, "lookup"},
+            {Gather, "gather"},    {Attend, "attention"}};
+        for (const auto& [kernel, name] : kernels) {
+            char text[64];
+            std::snprintf(text, sizeof text, "%s %s %.2f", kernel == Norm ? "" : ",", name,
+                          (us - stepUs(step, kernel)) / 1e3);
+            parts += text;
+        }
+        report.line("%s ms less; weights not fetched ahead %.2f ms", parts.c_str(), stepUs(step, 0, 0) / 1e3);
     }
-    OCTAVO_REQUIRE(cudaFreeHost(hostRows));
+    Step dense(8, hostRows.data(), hostTokens, true);
+    report.line("27B decode step, 8 agents x 250K dense: %.2f ms", stepUs(dense) / 1e3);
+}
+
+void benchDecodeSteady(Report& report)
+{
+    const HostRows hostRows;
+    for (const int agents : {4, 8}) {
+        Step step(agents, hostRows.data(), hostTokens);
+        const double us = stepUs(step, 0, W4Workspace{}.prefetchStages, 400);
+        report.line("27B decode step over 400 steps, %d agents x 250K sparse: %.2f ms, %.0f tokens/s, misses %.2f GB/s",
+                    agents, us / 1e3, agents * 1e6 / us, missBytes(agents) / us / 1e3);
+    }
 }
 
 } // namespace octavo::gpu

@@ -46,6 +46,7 @@ std::span<const Family> benchFamilies()
         {"attention_decode", benchAttentionDecode},
         {"gather", benchGather},
         {"decode_step", benchDecodeStep},
+        {"decode_steady", benchDecodeSteady},
     };
     return families;
 }

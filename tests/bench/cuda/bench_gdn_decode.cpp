@@ -40,10 +40,10 @@ void benchGdnDecode(Report& report)
             OCTAVO_REQUIRE(cudaMemcpy(state, initial.data(), stateFloats * 4, cudaMemcpyHostToDevice));
             sequences.push_back({state, qkv.data(), beta.data(), beta.data(), qkv.data(), beta.data(), beta.data(),
                                  gate.data(), outputs.data() + std::size_t(i % agents) * maxRows * valueDim, pending,
-                                 rows, rows == 1 ? 1 : 0});
+                                 rows, rows == 1 ? 1 : 0, valueDim});
             convs.push_back({histories.data() + std::size_t(i) * 3 * convDim, qkv.data(), qkv.data(),
                              convolved.data() + std::size_t(i % agents) * maxRows * convDim, pending, rows,
-                             rows == 1 ? 1 : 0});
+                             rows == 1 ? 1 : 0, convDim});
         }
         const DeviceArray<GdnSequence> sequencesDevice(sequences);
         const DeviceArray<ConvSequence> convsDevice(convs);
@@ -57,7 +57,7 @@ void benchGdnDecode(Report& report)
                           (2.0 * double(stateFloats) * 4 + 2.0 * (rows + pending) * (convDim + 2 * valueDim)));
         const double convUs = medianUs(layers, [&](int i, cudaStream_t stream) {
             OCTAVO_REQUIRE(
-                launchGdnConv(convsDevice.data() + i * agents, agents, rows, convDim, convWeights.data(), stream));
+                launchGdnConv(convsDevice.data() + i * agents, agents, rows, convDim, convWeights.data(), {}, stream));
         });
         bandwidthLine(report, std::string("gdn conv") + suffix, convUs,
                       2.0 * agents * convDim * (6 + pending + 2 * rows) + 16.0 * convDim);

@@ -59,19 +59,21 @@ void benchSketch(Report& report)
         selectQueries.push_back({a.keys.data(), 64, contextTokens - 1024, 2048, a.histogram.data(), a.taken.data(),
                                  a.candidates.data(), a.counters.data(), a.picks.data(), a.numPicks.data()});
     }
+    for (std::size_t i = 0; i < sketchQueries.size(); ++i)
+        sketchQueries[i].scores = agents[i % 4].scores.data();
     const DeviceArray<SketchQuery> sketchDevice(sketchQueries);
     const DeviceArray<SelectQuery> selectDevice(selectQueries);
     const double sketchBytes = double(contextTokens) * kvHeads * 34;
     for (const int n : {1, 4, 8}) {
         // Score and select together, since the selection leaves the histogram clean for the next round.
         const auto both = [&](int, cudaStream_t stream) {
-            OCTAVO_REQUIRE(launchSketchScore(sketchDevice.data(), n, heads, kvHeads, contextTokens, stream));
+            OCTAVO_REQUIRE(launchSketchScore(sketchDevice.data(), n, heads, kvHeads, contextTokens, 4, stream));
             OCTAVO_REQUIRE(launchSelect(selectDevice.data(), n, contextTokens, SelectHistogram::Ready, stream));
         };
         const double us = medianUs(8, both);
         bandwidthLine(report, "sketch score + top 2048, " + std::to_string(n) + " x 250K", us, n * sketchBytes);
         const double scoreUs = medianUs(8, [&](int, cudaStream_t stream) {
-            OCTAVO_REQUIRE(launchSketchScore(sketchDevice.data(), n, heads, kvHeads, contextTokens, stream));
+            OCTAVO_REQUIRE(launchSketchScore(sketchDevice.data(), n, heads, kvHeads, contextTokens, 4, stream));
         });
         bandwidthLine(report, "  of it scan and keys", scoreUs, n * sketchBytes);
         for (Agent& a : agents)
@@ -144,7 +146,11 @@ void benchAttentionDecode(Report& report)
                     for (auto& id : list)
                         id = random.below(contextTokens);
                     ids.emplace_back(list);
-                    lists.push_back({pools[std::size_t(i / rows)].data(), ids.back().data(), count});
+                    AttentionRows picked;
+                    picked.rows = pools[std::size_t(i / rows)].data();
+                    picked.rowIds = ids.back().data();
+                    picked.count = count;
+                    lists.push_back(picked);
                 }
             }
             const DeviceArray<AttentionRows> listsDevice(lists);
@@ -165,7 +171,7 @@ void benchAttentionDecode(Report& report)
     for (const int agents : {1, 4, 8}) {
         std::vector<AttentionRows> lists;
         for (int i = 0; i < agents; ++i)
-            lists.push_back({pools[std::size_t(i)].data(), nullptr, contextTokens});
+            lists.emplace_back().rows = pools[std::size_t(i)].data(), lists.back().count = contextTokens;
         const DeviceArray<AttentionRows> listsDevice(lists);
         const AttentionShape shape{agents, heads, kvHeads, 2048, (contextTokens + 2047) / 2048};
         DeviceArray<float> workspace(attentionWorkspaceFloats(shape));

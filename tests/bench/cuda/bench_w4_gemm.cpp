@@ -11,7 +11,7 @@ void benchW4Gemm(Report& report)
 {
     Random random(1);
     const int blocks = multiprocessors();
-    const DeviceArray<float> partials(w4PartialFloats(2 * blocks));
+    const DeviceArray<float> partials(w4PartialFloats(blocks));
     DeviceArray<int> arrivals(w4Arrivals(248320));
     arrivals.zero();
 
@@ -32,23 +32,19 @@ void benchW4Gemm(Report& report)
             weights.emplace_back(units);
         const DeviceArray<__nv_bfloat16> x(toBf16(randomBf16(random, std::size_t(64) * inFeatures)));
         const DeviceArray<__nv_bfloat16> y(std::size_t(64) * outFeatures);
-        for (const int wide : {1, 2})
-            for (const int rows : {1, 8, 16, 32, 64}) {
-                W4Workspace workspace{partials.data(), arrivals.data(), blocks * wide};
-                if (wide == 2 && rows > 8)
-                    continue;
-                const MatrixView<const __nv_bfloat16> view{x.data(), rows, inFeatures, inFeatures};
-                const double us = medianUs(copies * 2, [&](int i, cudaStream_t stream) {
-                    const W4Matrix matrix{weights[i % copies].data(), outFeatures, inFeatures};
-                    OCTAVO_REQUIRE(
-                        launchW4Gemm(view, matrix, y.data(), outFeatures, GemmOutput::Bf16, workspace, stream));
-                });
-                const double bytes = double(units.size()) + 2.0 * rows * (double(inFeatures) + outFeatures);
-                bandwidthLine(report,
-                              "w4 gemm " + std::to_string(inFeatures) + " -> " + std::to_string(outFeatures) +
-                                  " M=" + std::to_string(rows) + (wide == 2 ? " x2" : ""),
-                              us, bytes);
-            }
+        const W4Workspace workspace{partials.data(), arrivals.data(), blocks};
+        for (const int rows : {1, 8, 16, 32, 64}) {
+            const MatrixView<const __nv_bfloat16> view{x.data(), rows, inFeatures, inFeatures};
+            const double us = medianUs(copies * 2, [&](int i, cudaStream_t stream) {
+                const W4Matrix matrix{weights[i % copies].data(), outFeatures, inFeatures};
+                OCTAVO_REQUIRE(launchW4Gemm(view, matrix, y.data(), outFeatures, GemmOutput::Bf16, workspace, stream));
+            });
+            const double bytes = double(units.size()) + 2.0 * rows * (double(inFeatures) + outFeatures);
+            bandwidthLine(report,
+                          "w4 gemm " + std::to_string(inFeatures) + " -> " + std::to_string(outFeatures) +
+                              " M=" + std::to_string(rows),
+                          us, bytes);
+        }
     }
 }
 

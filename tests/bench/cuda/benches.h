@@ -16,6 +16,7 @@ void benchSketch(Report& report);
 void benchAttentionDecode(Report& report);
 void benchGather(Report& report);
 void benchDecodeStep(Report& report);
+void benchDecodeSteady(Report& report);
 
 std::span<const Family> benchFamilies();
 

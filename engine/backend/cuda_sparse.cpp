@@ -1,0 +1,264 @@
+#include "engine/backend/cuda_sparse.h"
+
+#include "engine/memory/sketch_basis.h"
+
+#include <spdlog/spdlog.h>
+
+#include <algorithm>
+#include <vector>
+
+namespace octavo::engine
+{
+
+using namespace kernels::cuda;
+
+namespace
+{
+
+std::int32_t tilesOf(std::int64_t tokens)
+{
+    return std::int32_t((tokens + sketchTileTokens - 1) / sketchTileTokens);
+}
+
+} // namespace
+
+Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t modelHash, SparseMode mode,
+                                      const SparseSettings& settings, const std::filesystem::path& basisFile,
+                                      bool basisNamed, std::int64_t contextLimit, std::int64_t hotBytes)
+{
+    CudaSparse sparse;
+    sparse.m_mode = mode;
+    sparse.m_settings = settings;
+    sparse.m_layers = config.numFullAttentionLayers();
+    sparse.m_heads = config.numHeads;
+    sparse.m_kvHeads = config.numKvHeads;
+    sparse.m_contextLimit = contextLimit;
+    sparse.m_hotBytes = hotBytes;
+    sparse.m_settings.sinks = (settings.sinks + sketchTileTokens - 1) / sketchTileTokens * sketchTileTokens;
+    sparse.m_topK = std::clamp(settings.topK, 1, hotMaxPicks);
+    std::error_code ignored;
+    if (mode == SparseMode::Off ||
+        (!basisNamed && !std::filesystem::exists(basisFile, ignored) && mode == SparseMode::Auto))
+        return sparse;
+    const auto loaded = SketchBasis::load(basisFile);
+    const Result<void> fits =
+        loaded ? loaded->checkFits(modelHash, sparse.m_layers, config.numKvHeads, config.headDim) : loaded.error();
+    std::string wrong;
+    if (!fits)
+        wrong = fits.error().message;
+    else if (loaded->rank != sketchRank)
+        wrong = basisFile.string() + " has rank " + std::to_string(loaded->rank) + ", a GPU reads rank " +
+                std::to_string(sketchRank);
+    else if (contextLimit > selectMaxKeys)
+        wrong = "contexts of " + std::to_string(contextLimit) + " tokens were asked for, a GPU picks from " +
+                std::to_string(selectMaxKeys) + " at most";
+    if (!wrong.empty()) {
+        if (mode == SparseMode::On)
+            return Error{ErrorCode::Unsupported,
+                         "Sparse decoding is not possible: " + wrong + "; octavo-engine eval fit-basis writes a basis"};
+        spdlog::warn("Decoding stays dense: {}", wrong);
+        return sparse;
+    }
+
+    const int kvHeads = config.numKvHeads;
+    sparse.m_meansAt = std::int64_t(kvHeads) * kvHeadDim * sketchRank;
+    sparse.m_basisFloats = sparse.m_meansAt + std::int64_t(kvHeads) * kvHeadDim;
+    std::vector<float> values(std::size_t(sparse.m_basisFloats) * std::size_t(sparse.m_layers));
+    for (int layer = 0; layer < sparse.m_layers; ++layer) {
+        float* to = values.data() + layer * sparse.m_basisFloats;
+        for (int head = 0; head < kvHeads; ++head) {
+            const float* from = loaded->basis(layer, head);
+            for (int c = 0; c < sketchRank; ++c)
+                for (int d = 0; d < kvHeadDim; ++d)
+                    to[(std::int64_t(head) * kvHeadDim + d) * sketchRank + c] = from[c * kvHeadDim + d];
+            std::copy_n(loaded->mean(layer, head), kvHeadDim, to + sparse.m_meansAt + head * kvHeadDim);
+        }
+    }
+    OCTAVO_TRY(sparse.m_basis,
+               DeviceMemory::allocate(std::int64_t(values.size() * sizeof(float)), "the sketch's basis"));
+    OCTAVO_CHECK(
+        checkCuda(cudaMemcpy(sparse.m_basis.at(), values.data(), values.size() * sizeof(float), cudaMemcpyHostToDevice),
+                  "take the sketch's basis"));
+
+    const std::int64_t tokens = std::int64_t{tilesOf(contextLimit)} * sketchTileTokens;
+    MemoryLayout work;
+    WorkOffsets& at = sparse.m_offsets;
+    at.logSums = work.add(std::int64_t{sketchChunks(tokens)} * config.numHeads * std::int64_t(sizeof(float2)));
+    at.keys = work.add(tokens * 4);
+    at.histogram = work.add(selectBins * 4);
+    at.taken = work.add(selectMaxKeys / 32 * 4);
+    at.candidates = work.add(selectMaxCandidates * std::int64_t(sizeof(uint2)));
+    at.counters = work.add(2 * 4);
+    at.picks = work.add(sparse.m_topK * std::int64_t{4});
+    at.numPicks = work.add(4);
+    at.rowIds = work.add(sparse.m_topK * std::int64_t{4});
+    at.missTokens = work.add(sparse.m_topK * std::int64_t{4});
+    at.missSlots = work.add(sparse.m_topK * std::int64_t{4});
+    at.numMisses = work.add(4);
+    at.bytes = work.bytes();
+    OCTAVO_TRY(sparse.m_work, DeviceMemory::allocate(at.bytes * maxRows, "the picks of a step"));
+    sparse.m_scoreBytes = (tokens * config.numHeads * std::int64_t(sizeof(__half)) + 255) / 256 * 256;
+    OCTAVO_TRY(sparse.m_scores, DeviceMemory::allocate(sparse.m_scoreBytes * scoreBuffers, "sketch scores"));
+    OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(sizeof(unsigned long long), "counters"));
+    OCTAVO_CHECK(
+        checkCuda(cudaMemset(sparse.m_work.at(), 0, std::size_t(sparse.m_work.bytes())), "clear its work space"));
+    OCTAVO_CHECK(checkCuda(cudaMemset(sparse.m_counters.at(), 0, sizeof(unsigned long long)), "clear its counters"));
+    sparse.m_available = true;
+    return sparse;
+}
+
+bool CudaSparse::wanted(std::int64_t maxTokens) const
+{
+    return m_available && (m_mode == SparseMode::On || maxTokens >= m_settings.threshold);
+}
+
+std::optional<SparseRange> CudaSparse::range(std::int64_t position) const
+{
+    const std::int64_t length = position + 1;
+    if (!m_available || m_mode == SparseMode::Off || (m_mode == SparseMode::Auto && length < m_settings.threshold))
+        return std::nullopt;
+    const std::int64_t end = length - m_settings.recent;
+    if (end <= m_settings.sinks)
+        return std::nullopt;
+    return SparseRange{m_settings.sinks, std::int32_t(end)};
+}
+
+std::int64_t CudaSparse::sketchBytes(std::int64_t tokens) const
+{
+    return m_available ? std::int64_t{tilesOf(tokens)} * m_layers * m_kvHeads * (sketchTileBytes + sketchTileTokens * 2)
+                       : 0;
+}
+
+Result<std::shared_ptr<CudaSketch>> CudaSparse::makeSketch(std::int64_t tokens) const
+{
+    auto sketch = std::make_shared<CudaSketch>();
+    sketch->tiles = tilesOf(tokens);
+    OCTAVO_TRY(sketch->memory,
+               DeviceMemory::allocate(sketchBytes(tokens), "the sketch of " + std::to_string(tokens) + " tokens"));
+    return sketch;
+}
+
+SketchView CudaSparse::view(const CudaSketch& sketch, int layer) const
+{
+    const std::int64_t tiles = std::int64_t{sketch.tiles} * m_kvHeads; // codes of all layers, then scales
+    return {sketch.memory.at(layer * tiles * sketchTileBytes),
+            sketch.memory.at<__half>(m_layers * tiles * sketchTileBytes + layer * tiles * sketchTileTokens * 2),
+            sketch.tiles};
+}
+
+Result<void> CudaSparse::copySketch(const CudaSketch& from, const CudaSketch& to, std::int64_t tokens,
+                                    cudaStream_t stream) const
+{
+    const std::size_t tiles = std::size_t(tilesOf(tokens)), heads = std::size_t(m_kvHeads);
+    for (int layer = 0; layer < m_layers && tiles > 0; ++layer) {
+        const SketchView source = view(from, layer), target = view(to, layer);
+        const auto copy = [&](void* t, const void* s, std::size_t tileBytes) {
+            return checkCuda(cudaMemcpy2DAsync(t, std::size_t(to.tiles) * tileBytes, s,
+                                               std::size_t(from.tiles) * tileBytes, tiles * tileBytes, heads,
+                                               cudaMemcpyDeviceToDevice, stream),
+                             "copy a sequence's sketch");
+        };
+        OCTAVO_CHECK(copy(target.codes, source.codes, sketchTileBytes));
+        OCTAVO_CHECK(copy(target.scales, source.scales, sketchTileTokens * sizeof(__half)));
+    }
+    return {};
+}
+
+std::int32_t CudaSparse::slots(std::int64_t tokens) const
+{
+    const std::int64_t row = std::int64_t{m_layers} * m_kvHeads * kvHeadBytes;
+    return std::int32_t(std::max<std::int64_t>(m_topK, std::min(tokens, m_hotBytes / row)));
+}
+
+CudaSparse::HotOffsets CudaSparse::hotOffsets(std::int64_t tokens, std::int32_t slots) const
+{
+    MemoryLayout layout;
+    HotOffsets at;
+    at.slotOfToken = layout.add(tokens * 4);
+    at.tokenOfSlot = layout.add(std::int64_t{slots} * 4);
+    at.marks = layout.add(slots);
+    at.hand = layout.add(4);
+    at.rows = layout.add(std::int64_t{slots} * m_kvHeads * kvHeadBytes);
+    at.bytes = layout.bytes();
+    return at;
+}
+
+std::int64_t CudaSparse::hotBytes(std::int64_t tokens) const
+{
+    return wanted(tokens) ? hotOffsets(tokens, slots(tokens)).bytes * m_layers : 0;
+}
+
+Result<CudaHotBuffer> CudaSparse::makeHotBuffer(std::int64_t tokens, cudaStream_t stream) const
+{
+    CudaHotBuffer hot;
+    hot.tokens = tokens;
+    hot.slots = slots(tokens);
+    const HotOffsets at = hotOffsets(tokens, hot.slots);
+    OCTAVO_TRY(hot.memory,
+               DeviceMemory::allocate(at.bytes * m_layers, "a hot buffer of " + std::to_string(hot.slots) + " rows"));
+    for (int layer = 0; layer < m_layers; ++layer) {
+        std::uint8_t* base = hot.memory.at(layer * at.bytes);
+        OCTAVO_CHECK(checkCuda(cudaMemsetAsync(base, 0xff, std::size_t(at.marks), stream), "clear a hot buffer"));
+        OCTAVO_CHECK(checkCuda(cudaMemsetAsync(base + at.marks, 0, std::size_t(at.rows - at.marks), stream),
+                               "clear a hot buffer"));
+    }
+    return hot;
+}
+
+const std::uint8_t* CudaSparse::hotRows(const CudaHotBuffer& hot, int layer) const
+{
+    const HotOffsets at = hotOffsets(hot.tokens, hot.slots);
+    return hot.memory.at(layer * at.bytes + at.rows);
+}
+
+CudaSparse::RowTables CudaSparse::rowTables(int row, int layer, const SparseRange& range,
+                                            const __nv_bfloat16* projected, const CudaSketch& sketch,
+                                            const CudaHotBuffer& hot, const RowPages& pages) const
+{
+    const std::int64_t base = row * m_offsets.bytes;
+    const auto ints = [&](std::int64_t offset) { return m_work.at<std::int32_t>(base + offset); };
+    auto* keys = m_work.at<std::uint32_t>(base + m_offsets.keys);
+    auto* histogram = m_work.at<std::uint32_t>(base + m_offsets.histogram);
+    const HotOffsets at = hotOffsets(hot.tokens, hot.slots);
+    const std::int64_t hotBase = layer * at.bytes;
+    RowTables tables{};
+    tables.sketch = {view(sketch, layer),
+                     projected,
+                     range.sinks,
+                     range.pickEnd,
+                     m_scores.at<__half>(row % scoreBuffers * m_scoreBytes),
+                     m_work.at<float2>(base + m_offsets.logSums),
+                     keys,
+                     histogram};
+    tables.select = {keys,
+                     range.sinks,
+                     range.pickEnd,
+                     m_topK,
+                     histogram,
+                     ints(m_offsets.taken),
+                     m_work.at<uint2>(base + m_offsets.candidates),
+                     ints(m_offsets.counters),
+                     ints(m_offsets.picks),
+                     ints(m_offsets.numPicks)};
+    tables.lookup = {hot.memory.at<std::int32_t>(hotBase + at.slotOfToken),
+                     hot.memory.at<std::int32_t>(hotBase + at.tokenOfSlot),
+                     hot.memory.at(hotBase + at.marks),
+                     hot.memory.at<std::int32_t>(hotBase + at.hand),
+                     hot.slots,
+                     ints(m_offsets.picks),
+                     ints(m_offsets.numPicks),
+                     ints(m_offsets.rowIds),
+                     ints(m_offsets.missTokens),
+                     ints(m_offsets.missSlots),
+                     ints(m_offsets.numMisses)};
+    tables.gather = {nullptr,
+                     hot.memory.at(hotBase + at.rows),
+                     ints(m_offsets.missTokens),
+                     ints(m_offsets.missSlots),
+                     ints(m_offsets.numMisses),
+                     bytesRead(),
+                     pages};
+    return tables;
+}
+
+} // namespace octavo::engine

@@ -1,0 +1,125 @@
+#pragma once
+
+/// What sparse attention keeps on a GPU: the basis, a sketch of every key, a hot buffer for each sequence that decodes,
+/// and the work space in which a step finds its picks.
+///
+/// A row attends to the first tokens, the last ones, and the topK of those between that the sketch names, one list for
+/// all KV heads of a layer: a pick is one contiguous read over the link.
+/// Thread   the backend's.
+
+#include "engine/backend/backend.h"
+#include "engine/backend/cuda_memory.h"
+#include "engine/memory/sparse_settings.h"
+#include "engine/model/model_config.h"
+#include "engine/result.h"
+#include "kernels/cuda/hot_buffer.h"
+#include "kernels/cuda/select.h"
+#include "kernels/cuda/sketch.h"
+
+#include <cstdint>
+#include <filesystem>
+#include <memory>
+#include <optional>
+
+namespace octavo::engine
+{
+
+/// The sketches of one sequence, all attention layers. A frozen fork shares its source's: it reads what lies below its
+/// length, and the source writes behind.
+struct CudaSketch {
+    DeviceMemory memory;
+    std::int32_t tiles = 0; ///< capacity, of 16 tokens
+};
+
+/// Rows kept near the compute, by layer.
+struct CudaHotBuffer {
+    DeviceMemory memory;
+    std::int32_t slots = 0;
+    std::int64_t tokens = 0;
+};
+
+/// Which rows beside its picks a query reads.
+struct SparseRange {
+    std::int32_t sinks, pickEnd; ///< picks lie in sinks .. pickEnd - 1, from pickEnd on all is read
+};
+
+class CudaSparse
+{
+public:
+    /// Without a basis file, Auto leaves the model dense; On fails with Unsupported, naming what to do.
+    /// `contextLimit`: no sequence will be longer. `hotBytes`: of a sequence's buffer, where the settings name none.
+    static Result<CudaSparse> create(const ModelConfig& config, std::uint64_t modelHash, SparseMode mode,
+                                     const SparseSettings& settings, const std::filesystem::path& basisFile,
+                                     bool basisNamed, std::int64_t contextLimit, std::int64_t hotBytes);
+
+    bool available() const { return m_available; }
+    void setMode(SparseMode mode) { m_mode = mode; }
+    /// Whether a sequence of so many tokens will ever decode sparsely, and so needs a hot buffer and the host tier.
+    bool wanted(std::int64_t maxTokens) const;
+    /// What the row at `position` of a sequence with a hot buffer reads; nothing where it is dense.
+    std::optional<SparseRange> range(std::int64_t position) const;
+
+    std::int64_t sketchBytes(std::int64_t tokens) const;
+    std::int64_t hotBytes(std::int64_t tokens) const;
+    Result<std::shared_ptr<CudaSketch>> makeSketch(std::int64_t tokens) const;
+    Result<void> copySketch(const CudaSketch& from, const CudaSketch& to, std::int64_t tokens,
+                            cudaStream_t stream) const;
+    Result<CudaHotBuffer> makeHotBuffer(std::int64_t tokens, cudaStream_t stream) const;
+
+    kernels::cuda::SketchView view(const CudaSketch& sketch, int layer) const;
+    const float* basis(int layer) const { return m_available ? m_basis.at<float>() + layer * m_basisFloats : nullptr; }
+    const float* means(int layer) const
+    {
+        return m_available ? m_basis.at<float>() + layer * m_basisFloats + m_meansAt : nullptr;
+    }
+
+    static constexpr int maxRows = 32; ///< sparse rows of a step
+    static constexpr int rowsPerSplit = 256;
+    static constexpr int scoreBuffers = 4;
+    int topK() const { return m_topK; }
+    std::int64_t maxSplits() const { return (m_settings.sinks + m_settings.recent + 16 + m_topK) / rowsPerSplit + 1; }
+    std::int64_t contextLimit() const { return m_contextLimit; }
+
+    /// One row's part of a layer, and where its picks come out.
+    struct RowTables {
+        kernels::cuda::SketchQuery sketch;
+        kernels::cuda::SelectQuery select;
+        kernels::cuda::HotLookup lookup;
+        kernels::cuda::GatherMisses gather;
+    };
+    RowTables rowTables(int row, int layer, const SparseRange& range, const __nv_bfloat16* projected,
+                        const CudaSketch& sketch, const CudaHotBuffer& hot, const kernels::cuda::RowPages& pages) const;
+    const std::uint8_t* hotRows(const CudaHotBuffer& hot, int layer) const;
+    const std::int32_t* rowIds(int row) const
+    {
+        return m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.rowIds);
+    }
+    /// Bytes read by gathers since the start, on the device.
+    unsigned long long* bytesRead() const { return m_counters.at<unsigned long long>(); }
+    std::int64_t workBytes() const { return m_available ? m_basis.bytes() + m_work.bytes() + m_scores.bytes() : 0; }
+
+private:
+    /// Of one row's work space.
+    struct WorkOffsets {
+        std::int64_t logSums = 0, keys = 0, histogram = 0, taken = 0, candidates = 0, counters = 0, picks = 0,
+                     numPicks = 0, rowIds = 0, missTokens = 0, missSlots = 0, numMisses = 0, bytes = 0;
+    };
+    /// Of one layer of a hot buffer.
+    struct HotOffsets {
+        std::int64_t slotOfToken = 0, tokenOfSlot = 0, marks = 0, hand = 0, rows = 0, bytes = 0;
+    };
+    HotOffsets hotOffsets(std::int64_t tokens, std::int32_t slots) const;
+    std::int32_t slots(std::int64_t tokens) const;
+
+    int m_layers = 0, m_heads = 0, m_kvHeads = 0, m_topK = 0;
+    std::int64_t m_contextLimit = 0, m_hotBytes = 0;
+    bool m_available = false;
+    SparseMode m_mode = SparseMode::Off;
+    SparseSettings m_settings;
+    std::int64_t m_basisFloats = 0, m_meansAt = 0; // of a layer
+    DeviceMemory m_basis, m_work, m_scores, m_counters;
+    std::int64_t m_scoreBytes = 0;
+    WorkOffsets m_offsets;
+};
+
+} // namespace octavo::engine
