@@ -414,6 +414,7 @@ void Agent::Private::submit()
         w.prompt->appendUnfinishedAnswer(request.prompt, answer.text.toStdString(), ids.value(answer.id));
     }
     request.contextTokens = qint64(entry.data->ids.size());
+    request.contextLabel = {entry.info.name.toStdString(), entry.info.commit.toStdString()};
     request.maxNewTokens = w.options.maxNewTokens;
     request.sampling = w.options.sampling;
     request.drafts = w.options.drafts;

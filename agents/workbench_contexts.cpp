@@ -83,6 +83,7 @@ void Workbench::Private::startReading(ContextEntry& known)
     request.agent = readerOf(known.info.id);
     request.prompt = known.data->ids;
     request.contextTokens = qint64(request.prompt.size());
+    request.contextLabel = {known.info.name.toStdString(), known.info.commit.toStdString()};
     request.maxNewTokens = 0;
     request.priority = known.waiting.isEmpty() ? backgroundPriority : questionPriority;
     known.reading = std::make_unique<AnswerStream>(

@@ -30,6 +30,7 @@ LocalEngine::LocalEngine(ModelInfo info, ModelConfig config, Tokenizer tokenizer
     scheduling.stopIds = m_config.stopIds;
     scheduling.contextLimit = m_info.contextLimit;
     scheduling.modelHash = m_info.hash;
+    scheduling.modelName = m_info.name;
     if (!scheduling.nowUs) {
         scheduling.nowUs = [start = std::chrono::steady_clock::now()] {
             const auto passed = std::chrono::steady_clock::now() - start;

@@ -70,10 +70,13 @@ struct DraftChain {
 /// What a frozen sequence holds, for writing to a file: parts that stay as they are for as long as `storage` lives.
 /// They may be read on another thread; `storage` must be let go of on the backend's.
 struct SequenceImage {
-    std::vector<std::span<const std::byte>> parts;
+    using Parts = std::vector<std::span<const std::byte>>;
+    Parts state; ///< what a shorter sequence has of its own
+    Parts rows;  ///< what all that begin with the same tokens have in common: a shorter one's are a beginning of them
+    int layout = 0; ///< only images of one layout have rows in common
     std::shared_ptr<const void> storage;
 
-    std::int64_t bytes() const
+    static std::int64_t bytes(const Parts& parts)
     {
         std::int64_t sum = 0;
         for (const auto& part : parts)
@@ -138,9 +141,11 @@ public:
     {
         return Error{ErrorCode::Unsupported, "this device cannot save contexts"};
     }
-    /// A frozen sequence of `length` tokens from the parts of its image, one after another. Fails with FormatInvalid
-    /// where their size is another; OutOfMemory as createSequence().
-    virtual Result<SlotId> restoreSequence(std::int64_t /*length*/, std::span<const std::byte> /*image*/)
+    /// A frozen sequence of `length` tokens from its image's state and rows, each as one run of bytes. `rows` may be
+    /// those of a longer sequence that begins with the same tokens, cut to as many bytes as this one has. Fails with
+    /// FormatInvalid where sizes are others; OutOfMemory as createSequence().
+    virtual Result<SlotId> restoreSequence(std::int64_t /*length*/, std::span<const std::byte> /*state*/,
+                                           std::span<const std::byte> /*rows*/)
     {
         return Error{ErrorCode::Unsupported, "this device cannot open saved contexts"};
     }

@@ -219,12 +219,15 @@ std::int64_t CpuBackend::pagesToTake(std::int64_t length, std::int64_t maxTokens
 void CpuBackend::countMemory()
 {
     const std::int64_t inUse = m_pages.pagesInUse();
-    std::int64_t reserved = inUse;
-    for (const auto& [slot, sequence] : m_sequences)
+    std::int64_t reserved = inUse, drafts = 0;
+    for (const auto& [slot, sequence] : m_sequences) {
         reserved += pagesToTake(sequence->length, sequence->maxTokens, sequence->kv.heldPages());
+        drafts += std::int64_t(sequence->pending.bytes());
+    }
     const std::int64_t states = std::int64_t(m_sequences.size()) * m_recurrent.totalFloats();
     m_kvBytes = inUse * m_pages.shape().pageBytes();
-    m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float)) + m_tierBytes;
+    m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float)) + m_tierBytes +
+                      drafts;
 }
 
 void CpuBackend::destroySequence(SlotId slot)
@@ -371,6 +374,7 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
             if (entry.sequence->pending.empty())
                 return Error{ErrorCode::OutOfMemory, "No memory was left for the state of " + std::to_string(count) +
                                                          " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
+            countMemory();
         }
     }
     m_sparseRows.clear();
@@ -471,10 +475,11 @@ std::string CpuBackend::imageFormat() const
     if (layout.empty()) // the basis will be fitted from the first context: sketches of the next process may not fit it
         return {};
     return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", " + layout + ", float state, " +
-           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + ", 2";
+           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + ", 3";
 }
 
-/// State, then the int8 pages that the next row reads, then the tier's pages, layer by layer.
+/// State: the recurrent one, then the int8 pages from the tier's end on. Rows: the first int8 page, then the tier's
+/// pages, all layers of one before the next; or, where no row is in the tier, all int8 pages.
 Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
 {
     OCTAVO_TRY(CpuSequence* const sequence, ready(slot, {}));
@@ -490,45 +495,55 @@ Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
         {sequence->recurrent.as<float>(), sequence->recurrent.as<float>() + floats}, KvRows(m_pages), std::nullopt, {}});
     storage->kv.shareFrom(sequence->kv, sequence->length); // whoever writes to them next copies first
     SequenceImage image;
-    image.parts.push_back(std::as_bytes(std::span(storage->recurrent)));
+    image.state.push_back(std::as_bytes(std::span(storage->recurrent)));
     const int tierPages = m_sparse.tierPages(sequence->length);
     for (int page = 0; page < storage->kv.pages(); ++page) {
-        if (page == 0 || page >= tierPages)
-            image.parts.push_back(storage->kv.pageBytes(page));
+        if (page == 0 || tierPages == 0)
+            image.rows.push_back(storage->kv.pageBytes(page));
+        else if (page >= tierPages)
+            image.state.push_back(storage->kv.pageBytes(page));
     }
     if (tierPages > 0) {
         const std::int64_t tokens = std::int64_t(tierPages) * cpu::pageTokens;
         OCTAVO_TRY(storage->tier, sequence->sparse->tier().fork(tokens, tokens));
         const HostTier& tier = *storage->tier;
-        for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
-            for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page) {
+        for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page) {
+            for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
                 if ((page + 1) * tier.shape().pageTokens() <= tokens) {
-                    image.parts.push_back(tier.pageBytes(layer, page));
+                    image.rows.push_back(tier.pageBytes(layer, page));
                     continue;
                 }
                 auto& copy = storage->lastPages.emplace_back(std::size_t(tier.shape().pageBytes()));
                 tier.copyPage(layer, page, tokens, copy.data());
-                image.parts.push_back(copy);
+                image.rows.push_back(copy);
             }
         }
+        image.layout = 1;
     }
     image.storage = std::move(storage);
     return image;
 }
 
-Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const std::byte> image)
+Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const std::byte> state,
+                                           std::span<const std::byte> rows)
 {
+    if (length < 1 || length > m_model.config.maxPositions)
+        return Error{ErrorCode::InvalidArgument, "A saved sequence has " + std::to_string(length) +
+                                                     " tokens, expected 1 to " +
+                                                     std::to_string(m_model.config.maxPositions)};
     const std::int64_t pages = (length + cpu::pageTokens - 1) / cpu::pageTokens;
-    const std::int64_t stateBytes = m_recurrent.totalFloats() * std::int64_t(sizeof(float));
+    const std::int64_t recurrentBytes = m_recurrent.totalFloats() * std::int64_t(sizeof(float));
     const std::int64_t pageBytes = m_pages.shape().pageBytes();
-    const int tierPages = length < 1 ? 0 : m_sparse.tierPages(length);
-    std::int64_t expected = stateBytes + (pages - std::max(0, tierPages - 1)) * pageBytes;
-    if (tierPages > 0)
-        expected += m_sparse.attention()->shape().bytes(std::int64_t(tierPages) * cpu::pageTokens);
-    if (length < 1 || length > m_model.config.maxPositions || std::int64_t(image.size()) != expected)
+    const int tierPages = m_sparse.tierPages(length);
+    const std::int64_t stateBytes = recurrentBytes + (tierPages > 0 ? pages - tierPages : 0) * pageBytes;
+    const std::int64_t rowBytes =
+        tierPages > 0 ? pageBytes + m_sparse.attention()->shape().bytes(std::int64_t(tierPages) * cpu::pageTokens)
+                      : pages * pageBytes;
+    if (std::int64_t(state.size()) != stateBytes || std::int64_t(rows.size()) != rowBytes)
         return Error{ErrorCode::FormatInvalid, "A saved sequence of " + std::to_string(length) + " tokens has " +
-                                                   std::to_string(image.size()) + " bytes, expected " +
-                                                   std::to_string(expected)};
+                                                   std::to_string(state.size()) + " and " +
+                                                   std::to_string(rows.size()) + " bytes, expected " +
+                                                   std::to_string(stateBytes) + " and " + std::to_string(rowBytes)};
     OCTAVO_TRY(const SlotId slot, createSequence(length));
     CpuSequence& sequence = *m_sequences.at(slot);
     sequence.length = length; // frozen from here on, so it takes no more than its image
@@ -539,22 +554,22 @@ Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const 
                                                         std::to_string(length) + " tokens"}
                     : tier.error();
     }
-    const std::byte* from = image.data();
-    auto next = [&from](std::int64_t bytes) {
-        from += bytes;
-        return from - bytes;
-    };
-    std::memcpy(sequence.recurrent.as<std::byte>(), next(stateBytes), std::size_t(stateBytes));
-    for (int page = 0; page < int(pages); ++page) {
-        if (sequence.kv.holds(page))
-            std::memcpy(sequence.kv.pageData(page), next(pageBytes), std::size_t(pageBytes));
-    }
+    std::memcpy(sequence.recurrent.as<std::byte>(), state.data(), std::size_t(recurrentBytes));
+    m_forward.parallel()(pages, [&](std::int64_t page) {
+        if (!sequence.kv.holds(int(page)))
+            return;
+        const bool isRecent = tierPages > 0 && page > 0;
+        const std::byte* from = isRecent ? state.data() + recurrentBytes + (page - tierPages) * pageBytes
+                                         : rows.data() + page * pageBytes;
+        std::memcpy(sequence.kv.pageData(int(page)), from, std::size_t(pageBytes));
+    });
     if (sequence.sparse) {
         HostTier& tier = sequence.sparse->tier();
-        for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
-            for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page)
-                tier.restorePage(layer, page, next(tier.shape().pageBytes()));
-        }
+        const int layers = tier.shape().numLayers;
+        m_forward.parallel()(tier.pagesPerLayer() * layers, [&](std::int64_t index) {
+            tier.restorePage(int(index % layers), index / layers,
+                             rows.data() + pageBytes + index * tier.shape().pageBytes());
+        });
     }
     countTier();
     countMemory();

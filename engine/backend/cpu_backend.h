@@ -36,7 +36,8 @@ public:
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     std::string imageFormat() const override;
     Result<SequenceImage> imageOf(SlotId slot) override;
-    Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;
+    Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
+                                   std::span<const std::byte> rows) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
 
     /// For evaluation: sums over a sequence's keys, from which a sketch basis is fitted.

@@ -1,16 +1,14 @@
 #include "engine/scheduler/context_store.h"
 
-#include <fcntl.h>
+#include <dirent.h>
 #include <spdlog/spdlog.h>
-#include <sys/mman.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #include <algorithm>
 #include <cerrno>
-#include <cstddef>
 #include <cstdio>
-#include <cstring>
+#include <exception>
+#include <system_error>
+#include <unordered_map>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -19,94 +17,62 @@ namespace octavo::engine {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr char magic[8] = {'O', 'C', 'T', 'V', 'C', 'T', 'X', '1'};
-constexpr std::int64_t imageAlignment = 4096;
+constexpr std::chrono::milliseconds writingAtTheEnd{1500};
 
-/// The start of a file, in the machine's byte order: a file does not leave the machine that can use it.
-struct Header {
-    char magic[8];
-    std::uint64_t modelKey, length, tokenHash, imageBytes, imageHash, headerHash; // the last over all before it
-};
-
-std::uint64_t hashOf(const Header& header)
+/// What stands in a folder; nothing where it cannot be listed. By hand: std::filesystem's iterator ends the program
+/// where memory runs out.
+std::optional<std::vector<std::string>> namesIn(const fs::path& folder)
 {
-    return XXH3_64bits(&header, offsetof(Header, headerHash));
-}
-
-std::uint64_t hashOf(std::span<const TokenId> tokens)
-{
-    return XXH3_64bits(tokens.data(), tokens.size_bytes());
-}
-
-std::int64_t imageOffset(std::int64_t length)
-{
-    const std::int64_t end = std::int64_t(sizeof(Header)) + length * std::int64_t(sizeof(TokenId));
-    return (end + imageAlignment - 1) / imageAlignment * imageAlignment;
-}
-
-/// Closes a file, and unmaps what was mapped, when it goes.
-struct File {
-    int descriptor = -1;
-    explicit File(int opened) : descriptor(opened) {}
-    File(const File&) = delete;
-    File& operator=(const File&) = delete;
-    ~File()
-    {
-        if (descriptor >= 0)
-            ::close(descriptor);
+    const std::unique_ptr<DIR, int (*)(DIR*)> opened(::opendir(folder.c_str()), &::closedir);
+    if (!opened)
+        return std::nullopt;
+    std::vector<std::string> names;
+    for (;;) {
+        errno = 0;
+        const dirent* entry = ::readdir(opened.get());
+        if (!entry)
+            return errno == 0 ? std::optional(std::move(names)) : std::nullopt;
+        names.emplace_back(entry->d_name);
     }
-};
-
-struct Mapping {
-    void* data = MAP_FAILED;
-    std::size_t bytes = 0;
-    ~Mapping()
-    {
-        if (data != MAP_FAILED)
-            ::munmap(data, bytes);
-    }
-};
-
-template <typename T>
-std::span<const std::byte> bytesOf(const T& value)
-{
-    return std::as_bytes(std::span(&value, 1));
 }
 
-bool readHeader(const fs::path& path, Header& header)
+/// hashOf() of many beginnings of one prompt, in one pass.
+std::unordered_map<std::int64_t, std::uint64_t> prefixHashes(std::span<const TokenId> prompt,
+                                                             std::vector<std::int64_t> lengths)
 {
-    const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    return file.descriptor >= 0 && ::read(file.descriptor, &header, sizeof header) == ssize_t(sizeof header)
-           && std::memcmp(header.magic, magic, sizeof magic) == 0 && header.headerHash == hashOf(header);
+    std::ranges::sort(lengths);
+    std::unordered_map<std::int64_t, std::uint64_t> hashes;
+    XXH3_state_t state;
+    XXH3_INITSTATE(&state);
+    XXH3_64bits_reset(&state);
+    std::int64_t done = 0;
+    for (const std::int64_t length : lengths) {
+        XXH3_64bits_update(&state, prompt.data() + done, std::size_t(length - done) * sizeof(TokenId));
+        done = length;
+        hashes[length] = XXH3_64bits_digest(&state);
+    }
+    return hashes;
 }
 
 } // namespace
 
-ContextStore::ContextStore(fs::path folder, std::int64_t quotaBytes, std::uint64_t modelKey)
-    : m_folder(std::move(folder))
-    , m_quota(quotaBytes)
-    , m_modelKey(modelKey)
+ContextStore::ContextStore(Options options)
+    : m_options(std::move(options))
 {
     std::error_code error;
-    fs::create_directories(m_folder, error);
-    std::error_code listing; // increment() reports instead of throwing: the folder may be on a network that fails
-    for (fs::directory_iterator at(m_folder, listing), end; !listing && at != end; at.increment(listing)) {
-        const fs::directory_entry& found = *at;
-        const fs::path& path = found.path();
-        if (path.extension() == ".part") // left by a program that was killed
-            fs::remove(path, error);
-        Header header{};
-        if (path.extension() != ".context")
-            continue;
-        if (!readHeader(path, header)) {
-            spdlog::warn("{}: the saved context's header is damaged; the context is read afresh", path.string());
-            fs::remove(path, error);
-            continue;
-        }
-        m_entries.push_back({path, std::int64_t(header.length), std::int64_t(found.file_size(error)),
-                             header.tokenHash, header.modelKey == m_modelKey, found.last_write_time(error)});
+    fs::create_directories(m_options.folder, error);
+    if (!fs::is_directory(m_options.folder, error))
+        spdlog::warn("{}: is no folder and cannot be made one; contexts are not saved", m_options.folder.string());
+    for (const std::string& name : namesIn(m_options.folder).value_or(std::vector<std::string>())) {
+        if (name.ends_with(".part"))
+            SavedContext::removeAbandoned(m_options.folder / name);
     }
-    m_thread = std::thread([this] { run(); });
+    list();
+    try {
+        m_thread = std::thread([this] { run(); });
+    } catch (const std::system_error& failure) {
+        spdlog::warn("contexts are not saved: no thread could be started for it ({})", failure.what());
+    }
 }
 
 ContextStore::~ContextStore()
@@ -114,85 +80,155 @@ ContextStore::~ContextStore()
     {
         const std::scoped_lock lock(m_mutex);
         m_closing = true;
-        m_deadline = std::chrono::steady_clock::now() + std::chrono::milliseconds(1500);
+        m_deadline = std::chrono::steady_clock::now() + writingAtTheEnd;
     }
     m_changed.notify_all();
-    m_thread.join();
+    if (m_thread.joinable())
+        m_thread.join();
 }
 
-const ContextStore::Entry* ContextStore::longest(std::span<const TokenId> prompt, std::int64_t limit) const
+/// Takes in what other stores have written or removed since.
+void ContextStore::list()
 {
-    const Entry* best = nullptr;
+    std::error_code error;
+    const auto changed = fs::last_write_time(m_options.folder, error);
+    if (error || changed == m_listed)
+        return;
+    const auto names = namesIn(m_options.folder);
+    if (!names)
+        return;
+    std::vector<Entry> found;
+    bool isComplete = true;
+    for (const std::string& name : *names) {
+        if (!name.ends_with(".context"))
+            continue;
+        const fs::path path = m_options.folder / name;
+        if (const auto known = std::ranges::find(m_entries, path, &Entry::file); known != m_entries.end()) {
+            found.push_back(*known);
+            continue;
+        }
+        const auto file = SavedContext::open(path);
+        if (file) {
+            found.push_back({path, file->info().bytes, file->info().modelKey == m_options.modelKey,
+                             file->info().resume, file->info().lastUsed});
+        } else if (file.error().code == ErrorCode::FormatInvalid) {
+            spdlog::warn("{}; it is removed, and the context is read afresh", file.error().message);
+            fs::remove(path, error);
+        } else if (file.error().code == ErrorCode::Unsupported) { // takes room all the same
+            found.push_back({path, std::int64_t(fs::file_size(path, error)), false, {}, fs::last_write_time(path, error)});
+        } else if (file.error().code != ErrorCode::NotFound) {
+            spdlog::warn("{}", file.error().message);
+            isComplete = false; // looked at again
+        }
+    }
+    m_entries = std::move(found);
+    m_listed = isComplete ? changed : fs::file_time_type::min();
+}
+
+std::optional<ContextStore::Hit> ContextStore::longest(std::span<const TokenId> prompt, std::int64_t limit)
+{
+    list();
+    limit = std::min(limit, std::int64_t(prompt.size()));
+    std::vector<std::int64_t> lengths;
     for (const Entry& entry : m_entries) {
-        const bool isLonger = entry.isOurs && entry.length <= std::min(limit, std::int64_t(prompt.size()))
-                              && (!best || entry.length > best->length);
-        if (isLonger && hashOf(prompt.first(std::size_t(entry.length))) == entry.tokenHash)
-            best = &entry;
+        for (const ResumePoint& point : entry.resume) {
+            if (entry.isOurs && point.position <= limit)
+                lengths.push_back(point.position);
+        }
+    }
+    const auto hashes = prefixHashes(prompt, std::move(lengths));
+    std::optional<Hit> best;
+    for (const Entry& entry : m_entries) {
+        for (const ResumePoint& point : entry.resume) {
+            const bool isLonger = entry.isOurs && point.position <= limit && (!best || point.position > best->length);
+            if (isLonger && hashes.at(point.position) == point.tokenHash)
+                best = Hit{entry.file, point.position, point.position == entry.resume.back().position};
+        }
     }
     return best;
 }
 
-Result<ContextStore::Opened> ContextStore::open(const Entry& entry, std::span<const TokenId> prompt)
+Result<ContextStore::Opened> ContextStore::open(const Hit& hit, std::span<const TokenId> prompt)
 {
-    const fs::path path = entry.file;
-    const auto length = entry.length;
-    auto refuse = [&](const std::string& why) {
-        forget(path);
-        return Error{ErrorCode::FormatInvalid, path.string() + ": " + why + "; the context is read afresh"};
-    };
-    const File file(::open(path.c_str(), O_RDONLY | O_CLOEXEC));
-    struct stat status {};
-    if (file.descriptor < 0 || ::fstat(file.descriptor, &status) != 0)
-        return refuse("the saved context cannot be opened");
-    Header header{};
-    if (!readHeader(path, header) || header.modelKey != m_modelKey || std::int64_t(header.length) != length)
-        return refuse("the saved context's header is damaged");
-    const std::int64_t offset = imageOffset(length);
-    if (header.imageBytes > std::uint64_t(status.st_size) || offset + std::int64_t(header.imageBytes) != status.st_size)
-        return refuse("the saved context has " + std::to_string(status.st_size) + " bytes, its header says "
-                      + std::to_string(std::uint64_t(offset) + header.imageBytes));
-
-    auto mapping = std::make_shared<Mapping>();
-    mapping->bytes = std::size_t(status.st_size);
-    mapping->data = ::mmap(nullptr, mapping->bytes, PROT_READ, MAP_PRIVATE | MAP_POPULATE, file.descriptor, 0);
-    if (mapping->data == MAP_FAILED)
-        return refuse("the saved context cannot be mapped");
-    const auto* bytes = static_cast<const std::byte*>(mapping->data);
-    const std::span tokens(reinterpret_cast<const TokenId*>(bytes + sizeof(Header)), std::size_t(length));
-    const std::span image(bytes + offset, std::size_t(header.imageBytes));
-    const std::span gap(bytes + sizeof(Header) + tokens.size_bytes(), bytes + offset);
-    const bool gapIsZero = std::ranges::all_of(gap, [](std::byte byte) { return byte == std::byte{0}; });
-    if (!gapIsZero || !std::ranges::equal(tokens, prompt.first(std::size_t(length)))
-        || XXH3_64bits(image.data(), image.size()) != header.imageHash)
-        return refuse("the saved context does not match its checksum");
-
-    std::error_code ignored;
-    fs::last_write_time(path, fs::file_time_type::clock::now(), ignored); // what counts for the quota
-    for (Entry& known : m_entries) {
-        if (known.file == path)
-            known.lastUsed = fs::file_time_type::clock::now();
+    const auto opened = [&]() -> Result<Opened> {
+        OCTAVO_TRY(const SavedContext file, SavedContext::open(hit.file));
+        if (file.info().modelKey != m_options.modelKey)
+            return Error{ErrorCode::Unsupported, hit.file.string() + ": the saved context is another model's"};
+        OCTAVO_TRY(std::vector<TokenId> tokens, file.tokens());
+        const auto length = std::size_t(hit.length);
+        if (tokens.size() < length || !std::ranges::equal(std::span(tokens).first(length), prompt.first(length)))
+            return Error{ErrorCode::FormatInvalid, hit.file.string() + ": the saved context holds other tokens"};
+        OCTAVO_TRY(SavedContext::Image image, file.imageAt(hit.length));
+        return Opened{std::make_shared<const std::vector<TokenId>>(std::move(tokens)), std::move(image)};
+    }();
+    if (!opened) {
+        Error error = opened.error();
+        const bool isDamaged = error.code == ErrorCode::FormatInvalid;
+        if (isDamaged)
+            forget(hit.file);
+        else if (error.code != ErrorCode::FileUnreadable)
+            std::erase_if(m_entries, [&](const Entry& entry) { return entry.file == hit.file; });
+        error.message += isDamaged ? "; it is removed, and the context is read afresh" : "; the context is read afresh";
+        return error;
     }
-    return Opened{std::make_shared<const std::vector<TokenId>>(tokens.begin(), tokens.end()), image,
-                  std::move(mapping)};
+    const auto now = fs::file_time_type::clock::now();
+    std::error_code ignored;
+    fs::last_write_time(hit.file, now, ignored); // what counts for the quota
+    for (Entry& known : m_entries) {
+        if (known.file == hit.file)
+            known.lastUsed = now;
+    }
+    return opened;
 }
 
-bool ContextStore::save(SharedTokens tokens, std::int64_t length, SequenceImage image)
+bool ContextStore::wants(std::span<const TokenId> tokens)
 {
     reclaim();
-    const std::uint64_t tokenHash = hashOf(std::span(*tokens).first(std::size_t(length)));
-    const auto isSame = [&](const auto& other) { return other.length == length && other.tokenHash == tokenHash; };
-    const auto isKept = [&](const Entry& entry) { return entry.isOurs && isSame(entry); };
-    if (std::ranges::any_of(m_entries, isKept) || imageOffset(length) + image.bytes() > m_quota)
+    list();
+    const fs::path file = fileFor(hashOf(tokens), std::int64_t(tokens.size()));
+    return m_thread.joinable() && !isPending(file, nullptr)
+           && std::ranges::none_of(m_entries, [&](const Entry& entry) { return entry.isOurs && entry.file == file; });
+}
+
+bool ContextStore::save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label)
+{
+    if (parts.empty() || std::size_t(parts.back().length) > tokens->size())
         return false;
-    makeRoom(imageOffset(length) + image.bytes());
+    const auto own = std::span(*tokens).first(std::size_t(parts.back().length));
+    if (!wants(own))
+        return false;
+    Job job{std::move(tokens), std::move(parts), std::move(label), fileFor(hashOf(own), std::int64_t(own.size())), 0,
+            false};
+    job.bytes = job.content().fileBytes();
+    std::int64_t pending = 0;
+    isPending({}, &pending);
+    if (pending + job.bytes > m_options.quotaBytes)
+        return false;
+    makeRoom(pending + job.bytes);
     {
         const std::scoped_lock lock(m_mutex);
-        if (std::ranges::any_of(m_queue, isSame))
-            return false;
-        m_queue.push_back({std::move(tokens), length, tokenHash, std::move(image)});
+        m_queue.push_back(std::move(job));
     }
     m_changed.notify_all();
     return true;
+}
+
+/// Whether `file` is queued, in hand or just written; `bytes`: what all such files take.
+bool ContextStore::isPending(const fs::path& file, std::int64_t* bytes)
+{
+    const std::scoped_lock lock(m_mutex);
+    bool found = false;
+    const auto count = [&](const Job& job) {
+        found |= job.file == file;
+        if (bytes)
+            *bytes += job.bytes;
+    };
+    std::ranges::for_each(m_queue, count);
+    for (const Job& job : m_done) {
+        if (job.written)
+            count(job);
+    }
+    return found;
 }
 
 void ContextStore::reclaim()
@@ -204,19 +240,14 @@ void ContextStore::reclaim()
             return;
         done.swap(m_done);
     }
-    for (const Job& job : done) {
-        if (!job.written)
-            continue;
-        m_entries.push_back({fileFor(job.tokenHash, job.length), job.length,
-                             imageOffset(job.length) + job.image.bytes(), job.tokenHash, true,
-                             fs::file_time_type::clock::now()});
-    }
+    m_listed = fs::file_time_type::min(); // file times are coarse: look in any case
+    list();
 }
 
 void ContextStore::flush()
 {
     std::unique_lock lock(m_mutex);
-    m_changed.wait(lock, [&] { return m_queue.empty() && !m_busy; });
+    m_changed.wait(lock, [&] { return m_queue.empty() || !m_thread.joinable(); });
     lock.unlock();
     reclaim();
 }
@@ -226,91 +257,42 @@ void ContextStore::run()
     std::unique_lock lock(m_mutex);
     for (;;) {
         m_changed.wait(lock, [&] { return !m_queue.empty() || m_closing; });
-        if (m_queue.empty() || std::chrono::steady_clock::now() >= m_deadline.load())
+        if (m_queue.empty() || isOver())
             return;
-        Job job = std::move(m_queue.front());
-        m_queue.pop_front();
-        m_busy = true;
+        Job& job = m_queue.front(); // stays there: others only append
         lock.unlock();
-        const auto written = write(job);
-        if (!written)
-            spdlog::warn("{}", written.error().message);
-        job.written = written.has_value();
+        try {
+            const auto written = write(job);
+            job.written = written.has_value();
+            if (!written && written.error().code != ErrorCode::Cancelled)
+                spdlog::warn("{}", written.error().message);
+        } catch (const std::exception& thrown) {
+            spdlog::warn("{}: {}; the context is not saved", job.file.string(), thrown.what());
+        }
         lock.lock();
-        m_busy = false;
         m_done.push_back(std::move(job));
+        m_queue.pop_front();
         m_changed.notify_all();
     }
 }
 
-/// False with errno set; ECANCELED when the store closes and its time is up.
-bool ContextStore::writeAll(int descriptor, std::span<const std::byte> bytes) const
+SavedContext::Content ContextStore::Job::content() const
 {
-    constexpr std::size_t atOnce = std::size_t{4} << 20;
-    while (!bytes.empty()) {
-        if (std::chrono::steady_clock::now() >= m_deadline.load()) {
-            errno = ECANCELED;
-            return false;
-        }
-        const ssize_t written = ::write(descriptor, bytes.data(), std::min(bytes.size(), atOnce));
-        if (written < 0 && errno == EINTR)
-            continue;
-        if (written <= 0)
-            return false;
-        bytes = bytes.subspan(std::size_t(written));
-    }
-    return true;
+    SavedContext::Content content;
+    content.label = label;
+    content.tokens = std::span(*tokens).first(std::size_t(length()));
+    content.rows = parts.back().image.rows;
+    for (const Part& part : parts)
+        content.states.push_back({part.length, SequenceImage::bytes(part.image.rows), part.image.state});
+    return content;
 }
 
-Result<std::int64_t> ContextStore::write(const Job& job) const
+Result<void> ContextStore::write(const Job& job) const
 {
-    static std::atomic<int> parts = 0; // two stores may write the same context at once
-    const fs::path path = fileFor(job.tokenHash, job.length);
-    const fs::path part =
-        path.string() + "." + std::to_string(::getpid()) + "-" + std::to_string(parts.fetch_add(1)) + ".part";
-    const std::int64_t total = imageOffset(job.length) + job.image.bytes();
-    auto failed = [&](const char* what) {
-        const std::string why = std::strerror(errno);
-        ::unlink(part.c_str());
-        return Error{ErrorCode::FileUnwritable,
-                     path.string() + ": " + what + " (" + why + "), " + std::to_string(total >> 20)
-                         + " MiB were needed; the context is not saved"};
-    };
-    Header header{};
-    std::memcpy(header.magic, magic, sizeof magic);
-    header.modelKey = m_modelKey;
-    header.length = std::uint64_t(job.length);
-    header.tokenHash = job.tokenHash;
-    header.imageBytes = std::uint64_t(job.image.bytes());
-    XXH3_state_t* state = XXH3_createState();
-    XXH3_64bits_reset(state);
-    for (const auto& bytes : job.image.parts)
-        XXH3_64bits_update(state, bytes.data(), bytes.size());
-    header.imageHash = XXH3_64bits_digest(state);
-    XXH3_freeState(state);
-    header.headerHash = hashOf(header);
-
-    const File file(::open(part.c_str(), O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600));
-    if (file.descriptor < 0)
-        return failed("cannot be created");
-    if (const int code = ::posix_fallocate(file.descriptor, 0, total); code == ENOSPC) { // reserve, then write
-        errno = code;
-        return failed("there is no room on the disk");
-    }
-    const std::span tokens = std::span(*job.tokens).first(std::size_t(job.length));
-    const std::vector<std::byte> gap(
-        std::size_t(imageOffset(job.length)) - sizeof header - tokens.size_bytes());
-    bool good = writeAll(file.descriptor, bytesOf(header)) && writeAll(file.descriptor, std::as_bytes(tokens))
-                && writeAll(file.descriptor, gap);
-    for (const auto& bytes : job.image.parts)
-        good = good && writeAll(file.descriptor, bytes);
-    if (!good || ::fsync(file.descriptor) != 0)
-        return failed("cannot be written");
-    if (::rename(part.c_str(), path.c_str()) != 0)
-        return failed("cannot be renamed");
-    if (const File folder(::open(m_folder.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC)); folder.descriptor >= 0)
-        ::fsync(folder.descriptor);
-    return total;
+    SavedContext::Content content = job.content();
+    content.modelKey = m_options.modelKey;
+    content.model = m_options.modelName;
+    return SavedContext::write(job.file, content, [this] { return isOver(); });
 }
 
 void ContextStore::makeRoom(std::int64_t bytes)
@@ -318,7 +300,7 @@ void ContextStore::makeRoom(std::int64_t bytes)
     std::int64_t used = bytes;
     for (const Entry& entry : m_entries)
         used += entry.bytes;
-    while (used > m_quota && !m_entries.empty()) {
+    while (used > m_options.quotaBytes && !m_entries.empty()) {
         const auto oldest = std::ranges::min_element(m_entries, {}, &Entry::lastUsed);
         used -= oldest->bytes;
         forget(fs::path(oldest->file));
@@ -328,9 +310,10 @@ void ContextStore::makeRoom(std::int64_t bytes)
 fs::path ContextStore::fileFor(std::uint64_t tokenHash, std::int64_t length) const
 {
     char name[64];
-    std::snprintf(name, sizeof name, "%016llx-%016llx-%lld.context", static_cast<unsigned long long>(m_modelKey),
-                  static_cast<unsigned long long>(tokenHash), static_cast<long long>(length));
-    return m_folder / name;
+    std::snprintf(name, sizeof name, "%016llx-%016llx-%lld.context",
+                  static_cast<unsigned long long>(m_options.modelKey), static_cast<unsigned long long>(tokenHash),
+                  static_cast<long long>(length));
+    return m_options.folder / name;
 }
 
 void ContextStore::forget(const fs::path& file)

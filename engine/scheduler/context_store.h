@@ -2,16 +2,19 @@
 
 /// Contexts on disk: what was read once is opened again, after a restart too, without reading it again.
 ///
-/// A file holds the state of a frozen sequence with its token ids and checksums. It is written in the background to a
+/// A file holds the state of a frozen sequence at the context's end and at a few positions before it, so a later commit
+/// that changes only its last files goes on from the position before them. It is written in the background to a
 /// temporary name, synced and renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the
 /// state and the token ids themselves; the ids hold the prompt's template and the commit's text.
+/// Sharing  several stores, of one program or of several, may use one folder: each looks again when it has changed.
 /// Thread   one owner; a thread of its own writes. See reclaim() for what must come back to the owner.
-/// Errors   a damaged file is refused, deleted and said so in the log; the context is then read afresh. A full disk
-///          loses the file that was being written, nothing else.
+/// Errors   a damaged file is refused, deleted and said so in the log; one that cannot be read now stays. The context is
+///          read afresh in both cases. A full disk loses the file that was being written, nothing else.
 
 #include "engine/backend/backend.h"
 #include "engine/result.h"
 #include "engine/scheduler/prefix_cache.h"
+#include "engine/scheduler/saved_context.h"
 
 #include <atomic>
 #include <chrono>
@@ -21,7 +24,9 @@
 #include <filesystem>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <vector>
 
@@ -30,35 +35,48 @@ namespace octavo::engine {
 class ContextStore
 {
 public:
-    struct Entry {
+    struct Options {
+        std::filesystem::path folder;
+        std::int64_t quotaBytes = 0; ///< all files together, those in hand included
+        std::uint64_t modelKey = 0;  ///< stands for all but the tokens
+        std::string modelName;       ///< for people
+    };
+
+    /// A place to start from.
+    struct Hit {
         std::filesystem::path file;
-        std::int64_t length = 0;      ///< tokens
-        std::int64_t bytes = 0;       ///< of the file
-        std::uint64_t tokenHash = 0;  ///< over the first `length` ids
-        bool isOurs = true;           ///< of this model; others only count for the quota
-        std::filesystem::file_time_type lastUsed;
+        std::int64_t length = 0; ///< tokens before it
+        bool isWhole = false;    ///< the context's end
     };
 
     /// An opened file, mapped and verified.
     struct Opened {
-        SharedTokens tokens;
-        std::span<const std::byte> image;
-        std::shared_ptr<const void> storage; ///< keeps `image` mapped
+        SharedTokens tokens; ///< the first Hit::length of them, at least
+        SavedContext::Image image;
     };
 
-    /// Lists `folder`, which is made where it is missing. `modelKey` stands for all but the tokens.
-    ContextStore(std::filesystem::path folder, std::int64_t quotaBytes, std::uint64_t modelKey);
+    /// A frozen sequence to be saved, whole or on the way.
+    struct Part {
+        std::int64_t length = 0;
+        SequenceImage image;
+    };
+
+    /// Lists the folder, which is made where it is missing.
+    explicit ContextStore(Options options);
     ~ContextStore(); ///< Goes on writing for a second and a half at most; what is not whole by then is not kept.
 
-    /// The longest saved beginning of `prompt` that is no longer than `limit`; null where there is none.
-    const Entry* longest(std::span<const TokenId> prompt, std::int64_t limit) const;
+    /// The longest saved beginning of `prompt` that is no longer than `limit`.
+    std::optional<Hit> longest(std::span<const TokenId> prompt, std::int64_t limit);
 
-    /// Maps the file and checks every byte against its checksums and the tokens against `prompt`. On failure the entry
-    /// is gone.
-    Result<Opened> open(const Entry& entry, std::span<const TokenId> prompt);
+    /// Maps the file and checks its bytes against its checksums and the tokens against `prompt`.
+    Result<Opened> open(const Hit& hit, std::span<const TokenId> prompt);
 
-    /// Queues a context for writing; false when it is saved or queued already, or does not fit the quota.
-    bool save(SharedTokens tokens, std::int64_t length, SequenceImage image);
+    /// Queues a context for writing: `parts` ascend, the last is the whole. False when it is saved or queued already,
+    /// or does not fit the quota.
+    bool save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label);
+
+    /// Whether save() would take this context.
+    bool wants(std::span<const TokenId> tokens);
 
     /// Lets go of the images that were written, on the owner's thread; takes finished files into the list.
     void reclaim();
@@ -67,31 +85,43 @@ public:
     void flush();
 
 private:
+    struct Entry {
+        std::filesystem::path file;
+        std::int64_t bytes = 0;
+        bool isOurs = true; ///< of this model; others only count for the quota
+        std::vector<ResumePoint> resume;
+        std::filesystem::file_time_type lastUsed;
+    };
     struct Job {
         SharedTokens tokens;
-        std::int64_t length = 0;
-        std::uint64_t tokenHash = 0;
-        SequenceImage image;
+        std::vector<Part> parts;
+        ContextLabel label;
+        std::filesystem::path file;
+        std::int64_t bytes = 0;
         bool written = false;
+
+        std::int64_t length() const { return parts.back().length; }
+        SavedContext::Content content() const;
     };
 
+    void list();
     void run();
-    bool writeAll(int descriptor, std::span<const std::byte> bytes) const;
-    Result<std::int64_t> write(const Job& job) const;
+    Result<void> write(const Job& job) const;
+    bool isPending(const std::filesystem::path& file, std::int64_t* bytes);
     void makeRoom(std::int64_t bytes);
     std::filesystem::path fileFor(std::uint64_t tokenHash, std::int64_t length) const;
     void forget(const std::filesystem::path& file);
+    bool isOver() const { return std::chrono::steady_clock::now() >= m_deadline.load(); }
 
-    const std::filesystem::path m_folder;
-    const std::int64_t m_quota;
-    const std::uint64_t m_modelKey;
+    const Options m_options;
     std::vector<Entry> m_entries; // the owner's
+    std::filesystem::file_time_type m_listed = std::filesystem::file_time_type::min();
 
     std::mutex m_mutex;           // guards what follows
     std::condition_variable m_changed;
-    std::deque<Job> m_queue;
+    std::deque<Job> m_queue;      // the first is in hand
     std::vector<Job> m_done;
-    bool m_busy = false, m_closing = false;
+    bool m_closing = false;
     std::atomic<std::chrono::steady_clock::time_point> m_deadline = std::chrono::steady_clock::time_point::max();
     std::thread m_thread;
 };

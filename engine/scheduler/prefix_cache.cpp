@@ -48,6 +48,17 @@ bool PrefixCache::holds(std::span<const TokenId> prompt, std::int64_t length) co
     });
 }
 
+std::vector<PrefixCache::Hit> PrefixCache::beginnings(std::span<const TokenId> prompt, std::int64_t limit) const
+{
+    std::vector<Hit> found;
+    for (const Entry& entry : m_entries) {
+        if (entry.length <= limit && commonPrefix(prompt, *entry.tokens) >= entry.length)
+            found.push_back({entry.slot, entry.length});
+    }
+    std::ranges::sort(found, {}, &Hit::length);
+    return found;
+}
+
 void PrefixCache::insert(SlotId slot, SharedTokens tokens, std::int64_t length, Kind kind, AgentId agent)
 {
     assert(length > 0 && length % checkpointStride == 0 && "checkpoints stand on multiples of 64");

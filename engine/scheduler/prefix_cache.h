@@ -62,6 +62,9 @@ public:
 
     bool holds(std::span<const TokenId> prompt, std::int64_t length) const;
 
+    /// All entries up to `limit` that `prompt` begins with, ascending. No use of them.
+    std::vector<Hit> beginnings(std::span<const TokenId> prompt, std::int64_t limit) const;
+
     /// Takes over a frozen slot. An agent keeps its two newest turns; older ones are freed here.
     void insert(SlotId slot, SharedTokens tokens, std::int64_t length, Kind kind, AgentId agent);
 

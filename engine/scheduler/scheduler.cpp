@@ -16,6 +16,7 @@ namespace {
 
 constexpr std::int64_t shortRead = 2048;         // a question after its context, not a context
 constexpr std::int64_t passedOverUs = 2'000'000; // after this long any reader gets a slice
+constexpr std::int64_t closestBeforeEnd = 64;    // parts of a context: the last checkpoint before its end
 constexpr std::int64_t worthWaiting = 256;       // tokens; less is read twice sooner than waited for
 
 bool isOutOfMemory(const Error& error)
@@ -71,7 +72,8 @@ Scheduler::Scheduler(Backend& backend, SchedulerOptions options)
     const std::string format = backend.imageFormat();
     if (!m_options.savedContexts.empty() && !format.empty()) {
         const std::uint64_t key = XXH3_64bits_withSeed(format.data(), format.size(), m_options.modelHash);
-        m_store = std::make_unique<ContextStore>(m_options.savedContexts, m_options.savedContextsQuota, key);
+        m_store = std::make_unique<ContextStore>(ContextStore::Options{
+            m_options.savedContexts, m_options.savedContextsQuota, key, m_options.modelName});
     }
 }
 
@@ -313,14 +315,22 @@ void Scheduler::planCheckpoints(Task& task, std::int64_t held)
     using Kind = PrefixCache::Kind;
     for (std::int64_t at = m_options.checkpointInterval; at < task.readTarget; at += m_options.checkpointInterval)
         task.checkpoints[at] = Kind::Passage;
+    // Closer together towards a context's end, where its files change most: a later commit reads at most twice what
+    // stands behind the first change.
+    const std::int64_t context = task.request.contextTokens;
+    for (std::int64_t back = std::min(m_options.checkpointInterval, context) / 2;
+         back >= std::max(checkpointStride, context / closestBeforeEnd); back /= 2)
+        task.checkpoints[roundDownToStride(context - back)] = Kind::Passage;
     task.checkpoints[roundDownToStride(task.readTarget)] = Kind::Turn;
-    task.checkpoints[roundDownToStride(task.request.contextTokens)] = Kind::Context;
+    task.checkpoints[roundDownToStride(context)] = Kind::Context;
     task.checkpoints.erase(task.checkpoints.begin(), task.checkpoints.upper_bound(held));
 }
 
 PrefixCache::Hit Scheduler::reopen(const Task& task, const PrefixCache::Hit& held, std::int64_t limit)
 {
-    const ContextStore::Entry* saved = m_store && m_options.reusePrefixes ? m_store->longest(*task.prompt, limit) : nullptr;
+    if (!m_store || !m_options.reusePrefixes)
+        return {};
+    const auto saved = m_store->longest(*task.prompt, limit);
     if (!saved || saved->length < held.length + worthWaiting)
         return {};
     const std::int64_t length = saved->length;
@@ -334,8 +344,9 @@ PrefixCache::Hit Scheduler::reopen(const Task& task, const PrefixCache::Hit& hel
         spdlog::warn("{}", opened.error().message);
         return {};
     }
-    const auto slot = guarded("a saved context was opened",
-                              [&] { return m_backend.restoreSequence(length, opened->image); });
+    const auto slot = guarded("a saved context was opened", [&] {
+        return m_backend.restoreSequence(length, opened->image.state, opened->image.rows);
+    });
     if (!slot) {
         if (slot.error().code == ErrorCode::DeviceFailure)
             deviceFailed(slot.error());
@@ -343,19 +354,49 @@ PrefixCache::Hit Scheduler::reopen(const Task& task, const PrefixCache::Hit& hel
             spdlog::warn("a saved context of {} tokens cannot be used: {}", length, slot.error().message);
         return {};
     }
-    m_cache.insert(*slot, opened->tokens, length, PrefixCache::Kind::Context, task.request.agent);
+    using Kind = PrefixCache::Kind;
+    m_cache.insert(*slot, opened->tokens, length, saved->isWhole ? Kind::Context : Kind::Passage, task.request.agent);
     return {*slot, length};
+}
+
+/// The context's end, and of the checkpoints that reading it left those nearest to an end's 64th, 32nd ... half before
+/// it: where a later commit may start again.
+std::vector<PrefixCache::Hit> Scheduler::resumePoints(const Task& task, SlotId frozen) const
+{
+    const std::vector<PrefixCache::Hit> held = m_cache.beginnings(*task.prompt, task.done - 1);
+    std::vector<PrefixCache::Hit> points{{frozen, task.done}};
+    for (std::int64_t parts = closestBeforeEnd; parts >= 2; parts /= 2) {
+        const std::int64_t wanted = task.done - task.done / parts;
+        const auto after = std::ranges::upper_bound(held, wanted, {}, &PrefixCache::Hit::length);
+        if (after != held.begin() && std::prev(after)->length < points.back().length)
+            points.push_back(*std::prev(after));
+    }
+    return points;
 }
 
 void Scheduler::saveContext(const Task& task, SlotId frozen)
 {
-    if (!m_store)
+    if (!m_store || !m_store->wants(std::span(*task.prompt).first(std::size_t(task.done))))
         return;
-    auto image = guarded("a context was saved", [&] { return m_backend.imageOf(frozen); });
-    if (image)
-        m_store->save(task.prompt, task.done, *std::move(image));
-    else
-        spdlog::warn("a context of {} tokens cannot be saved: {}", task.done, image.error().message);
+    std::vector<ContextStore::Part> parts; // from the end back: what is nearest to it is worth most
+    std::int64_t room = 0;                 // the states on the way take no more than the whole
+    for (const PrefixCache::Hit& point : resumePoints(task, frozen)) {
+        auto image = guarded("a context was saved", [&] { return m_backend.imageOf(point.slot); });
+        if (!image) {
+            if (image.error().code == ErrorCode::DeviceFailure)
+                return deviceFailed(image.error());
+            spdlog::warn("a context of {} tokens cannot be saved: {}", task.done, image.error().message);
+            return;
+        }
+        const std::int64_t state = SequenceImage::bytes(image->state);
+        if (parts.empty())
+            room = state + SequenceImage::bytes(image->rows);
+        else if (image->layout != parts.front().image.layout || (room -= state) < 0)
+            break;
+        parts.push_back({point.length, *std::move(image)});
+    }
+    std::ranges::reverse(parts);
+    m_store->save(task.prompt, std::move(parts), task.request.contextLabel);
 }
 
 void Scheduler::flushSavedContexts()

@@ -27,6 +27,7 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace octavo::engine {
@@ -43,6 +44,7 @@ struct SchedulerOptions {
     std::filesystem::path savedContexts;     ///< folder for contexts on disk; empty: none are kept
     std::int64_t savedContextsQuota = 0;     ///< bytes
     std::uint64_t modelHash = 0;             ///< of model and tokenizer, for saved contexts
+    std::string modelName;                   ///< for people who list them
     SlicePlanner::Limits slices;
     std::function<std::int64_t()> nowUs;     ///< a steady clock, from the Engine's start
 };
@@ -92,6 +94,7 @@ private:
     void planCheckpoints(Task& task, std::int64_t held);
     PrefixCache::Hit reopen(const Task& task, const PrefixCache::Hit& held, std::int64_t limit);
     void saveContext(const Task& task, SlotId frozen);
+    std::vector<PrefixCache::Hit> resumePoints(const Task& task, SlotId frozen) const;
 
     Task* pickReader();
     std::vector<Task*> pickWriters();

@@ -205,23 +205,30 @@ Result<SequenceImage> FakeBackend::imageOf(SlotId slot)
     const Sequence* sequence = find(slot);
     if (!sequence)
         return Error{ErrorCode::InvalidArgument, "no such sequence"};
-    auto copy = std::make_shared<Sequence>(*sequence);
+    struct Copy {
+        std::uint64_t state;
+        std::vector<TokenId> rows;
+    };
+    auto copy = std::make_shared<Copy>(Copy{sequence->states.back(), sequence->tokens});
     SequenceImage image;
-    image.parts = {std::as_bytes(std::span(copy->states)), std::as_bytes(std::span(copy->tokens))};
+    image.state = {std::as_bytes(std::span(&copy->state, 1))};
+    image.rows = {std::as_bytes(std::span(copy->rows))};
     image.storage = std::move(copy);
     return image;
 }
 
-Result<SlotId> FakeBackend::restoreSequence(std::int64_t length, std::span<const std::byte> image)
+Result<SlotId> FakeBackend::restoreSequence(std::int64_t length, std::span<const std::byte> state,
+                                            std::span<const std::byte> rows)
 {
+    OCTAVO_CHECK(maybeFail("restoreSequence"));
     const auto count = std::size_t(length);
-    if (image.size() != count * (sizeof(std::uint64_t) + sizeof(TokenId)))
+    if (state.size() != sizeof(std::uint64_t) || rows.size() != count * sizeof(TokenId))
         return Error{ErrorCode::FormatInvalid, "a fake image of another size"};
     Sequence sequence;
-    sequence.states.resize(count);
+    sequence.states.resize(count); // only the last one leads on
     sequence.tokens.resize(count);
-    std::memcpy(sequence.states.data(), image.data(), count * sizeof(std::uint64_t));
-    std::memcpy(sequence.tokens.data(), image.data() + count * sizeof(std::uint64_t), count * sizeof(TokenId));
+    std::memcpy(&sequence.states.back(), state.data(), state.size());
+    std::memcpy(sequence.tokens.data(), rows.data(), rows.size());
     sequence.maxTokens = length;
     sequence.ownBytes = sequenceBytes(length);
     return add(std::move(sequence));

@@ -84,7 +84,8 @@ public:
                        std::span<engine::DraftChain> chains) override;
     std::string imageFormat() const override { return "fake " + m_device->name; }
     Result<engine::SequenceImage> imageOf(engine::SlotId slot) override;
-    Result<engine::SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> image) override;
+    Result<engine::SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
+                                           std::span<const std::byte> rows) override;
 
 private:
     struct Sequence {

@@ -27,6 +27,7 @@ private slots:
     void forksAppendToASharedTierApart();
     void oldRowsLieInTheTierAlone();
     void switchedOffItReadsTheSameRowsDensely();
+    void aSavedContextGoesOnWithTheSameBits_data();
     void aSavedContextGoesOnWithTheSameBits();
     void settingsThatCannotWorkAreRefused();
     void rejectedRowsLeaveNoTrace();
@@ -225,31 +226,51 @@ void TestCpuSparse::switchedOffItReadsTheSameRowsDensely()
     QVERIFY2(found->mean() < 0.005, qPrintable(QString::number(found->mean())));
 }
 
+void TestCpuSparse::aSavedContextGoesOnWithTheSameBits_data()
+{
+    QTest::addColumn<int>("from"); // tokens of the sequence that goes on; the rows are those of 1900
+    QTest::newRow("from its end") << 1900;
+    QTest::newRow("from before its end") << 1600;
+}
+
 void TestCpuSparse::aSavedContextGoesOnWithTheSameBits()
 {
+    QFETCH(const int, from);
     const auto made = backend(256), other = backend(256);
+    const SlotId early = reading(*made, text(0, from));
+    const auto point = made->forkSequence(early, from);
+    QVERIFY(point);
     const SlotId source = reading(*made, text(0, 1900));
     const auto frozen = made->forkSequence(source, 1900);
     QVERIFY(frozen);
-    const auto image = made->imageOf(*frozen);
-    QVERIFY(image);
+    const auto image = made->imageOf(*frozen), start = made->imageOf(*point);
+    QVERIFY(image && start);
+    QCOMPARE(start->layout, image->layout);
     const std::int64_t before = made->stats().hostTierBytes;
     QVERIFY(made->prefill(source, text(1900, 700), {})); // goes on in pages that the image shares
-    std::vector<std::byte> bytes;
-    for (const auto& part : image->parts)
-        bytes.insert(bytes.end(), part.begin(), part.end());
-    const auto restored = other->restoreSequence(1900, bytes);
+    const auto joined = [](const SequenceImage::Parts& parts) {
+        std::vector<std::byte> bytes;
+        for (const auto& part : parts)
+            bytes.insert(bytes.end(), part.begin(), part.end());
+        return bytes;
+    };
+    const auto state = joined(start->state), rows = joined(image->rows);
+    const auto own = std::span(rows).first(std::size_t(SequenceImage::bytes(start->rows)));
+    const auto restored = other->restoreSequence(from, state, own);
     QVERIFY2(restored, restored ? "" : restored.error().message.c_str());
     QVERIFY(other->stats().hostTierBytes > before / 4);
     const auto fork = other->forkSequence(*restored, 4000);
     QVERIFY(fork);
+    if (from < 1900)
+        QVERIFY(other->prefill(*fork, text(from, 1900 - from), {}));
     QVERIFY(other->prefill(*fork, text(1900, 700), {}));
     QVERIFY(step(*other, *fork, text(2600, 1)) == step(*made, source, text(2600, 1)));
     QCOMPARE(made->imageFormat(), other->imageFormat());
-    bytes.pop_back();
-    const auto cut = other->restoreSequence(1900, bytes);
-    QVERIFY(!cut);
-    QCOMPARE(cut.error().code, ErrorCode::FormatInvalid);
+    for (const auto& cut : {other->restoreSequence(from, state, own.first(own.size() - 1)),
+                            other->restoreSequence(from, std::span(state).first(state.size() - 1), own)}) {
+        QVERIFY(!cut);
+        QCOMPARE(cut.error().code, ErrorCode::FormatInvalid);
+    }
 }
 
 void TestCpuSparse::settingsThatCannotWorkAreRefused()

@@ -1,15 +1,53 @@
 #include "tests/engine/scheduler/scheduler_bench.h"
 
+#include <QCoreApplication>
 #include <QDir>
 #include <QFile>
+#include <QProcess>
+#include <QRandomGenerator>
 #include <QTemporaryDir>
 #include <QTest>
 
+#include <fcntl.h>
+#include <sys/file.h>
+#include <sys/resource.h>
 #include <unistd.h>
 
 using namespace octavo;
 using namespace octavo::engine;
 using namespace octavo::test;
+
+namespace {
+
+/// A context of so many bytes of rows that writing it takes a while.
+std::vector<ContextStore::Part> largeParts(std::int64_t length, std::size_t bytes, int seed)
+{
+    auto storage = std::make_shared<std::vector<std::byte>>(bytes + 64, std::byte(seed));
+    SequenceImage image;
+    image.state = {std::span(*storage).first(64)};
+    image.rows = {std::span(*storage).subspan(64, bytes / 3), std::span(*storage).subspan(64 + bytes / 3)};
+    image.storage = storage;
+    std::vector<ContextStore::Part> parts;
+    parts.push_back({length, std::move(image)});
+    return parts;
+}
+
+SharedTokens shared(int count, int seed)
+{
+    return std::make_shared<const std::vector<TokenId>>(someTokens(count, seed));
+}
+
+/// What the test starts as a program of its own, to be killed: saves contexts until then.
+int saveUntilKilled(const char* folder)
+{
+    ContextStore store({folder, std::int64_t{1} << 40, 1, "fake"});
+    for (int seed = 0;; ++seed) {
+        store.save(shared(500, seed), largeParts(500, std::size_t{6} << 20, seed), {"repo", "c0ffee"});
+        store.flush();
+    }
+}
+
+} // namespace
 
 class TestSavedContexts : public QObject
 {
@@ -134,15 +172,22 @@ private slots:
 
     void theQuotaKeepsWhatWasUsedLast()
     {
-        const std::int64_t each = 4096 * 2 + 960 * 12; // header and ids, then 960 tokens' state, at most
+        std::int64_t each = 0;
+        {
+            auto bench = start();
+            bench->run(bench->ask(0, someTokens(960, 9), 0, 960));
+            bench->scheduler->flushSavedContexts();
+            each = QFileInfo(m_dir.filePath("contexts/" + files().first())).size();
+            init();
+        }
         auto bench = start(3 * each);
         for (int context = 0; context < 6; ++context) {
             bench->run(bench->ask(0, someTokens(960, context), 0, 960));
             bench->scheduler->flushSavedContexts();
-            QVERIFY(files().size() <= 4);
+            QVERIFY(files().size() <= 3);
             ::usleep(20'000); // file times must differ
         }
-        QVERIFY(files().size() >= 3);
+        QCOMPARE(files().size(), 3);
         auto second = start(3 * each);
         QCOMPARE(second->run(second->ask(0, someTokens(960, 5), 0, 960)).finished->stats.reusedTokens, 960);
         QCOMPARE(second->run(second->ask(0, someTokens(960, 0), 0, 960)).finished->stats.reusedTokens, 0);
@@ -154,6 +199,222 @@ private slots:
         bench->run(bench->ask(0, someTokens(960, 1), 0, 960));
         bench->scheduler->flushSavedContexts();
         QVERIFY(files().isEmpty());
+    }
+
+    void aLaterCommitGoesOnBeforeItsFirstChange_data()
+    {
+        QTest::addColumn<int>("changed"); // of 4000 tokens, at the end
+        for (const int changed : {40, 100, 200, 400, 1000})
+            QTest::addRow("%d", changed) << changed;
+    }
+
+    void aLaterCommitGoesOnBeforeItsFirstChange()
+    {
+        QFETCH(int, changed);
+        const auto kept = someTokens(4000 - changed, 1);
+        {
+            auto first = start();
+            first->run(first->ask(0, kept + someTokens(changed, 2), 0, 4000));
+        }
+        const auto prompt = kept + someTokens(changed, 3) + someTokens(30, 4);
+        auto second = start();
+        const auto record = second->run(second->ask(0, prompt, 20, 4000));
+        const int least = 4000 - 2 * std::max(changed, 4000 / 64) - 64; // read again: twice the change, or a 32nd
+        QVERIFY(record.finished->stats.reusedTokens >= least);
+        QVERIFY(record.finished->stats.reusedTokens <= 4000 - changed);
+        QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
+        // In memory it does so too, and both commits are saved now.
+        const auto third = kept + someTokens(changed, 5);
+        QVERIFY(second->run(second->ask(1, third, 5, 4000)).finished->stats.reusedTokens >= least);
+        second->scheduler->flushSavedContexts();
+        QCOMPARE(files().size(), 3);
+    }
+
+    void aFileSaysWhatItHolds()
+    {
+        {
+            auto first = start();
+            GenerationRequest request;
+            request.prompt = someTokens(2000, 1);
+            request.contextTokens = 2000;
+            request.maxNewTokens = 0;
+            request.contextLabel = {"r\u00e9po", "0123456789abcdef0123456789abcdef01234567"};
+            first->run(first->submit(std::move(request)));
+        }
+        const auto file = SavedContext::open(m_dir.filePath("contexts/" + files().first()).toStdString());
+        QVERIFY2(file, file ? "" : file.error().message.c_str());
+        QCOMPARE(file->info().label.name, std::string("r\u00e9po"));
+        QCOMPARE(file->info().label.commit, std::string("0123456789abcdef0123456789abcdef01234567"));
+        QCOMPARE(file->info().tokens(), 1984);
+        QVERIFY(file->verify());
+        const auto tokens = someTokens(2000, 1);
+        QCOMPARE(*file->tokens(), std::vector<TokenId>(tokens.begin(), tokens.begin() + 1984));
+    }
+
+    void damageInAnyPartIsToldAndTheFileRemoved()
+    {
+        const auto tokens = shared(2000, 1);
+        const std::string folder = m_dir.filePath("contexts").toStdString();
+        ContextStore::Options options{folder, 1 << 30, 1, "fake"};
+        auto parts = largeParts(2000, 9'000'000, 3);
+        {
+            ContextStore store(options);
+            QVERIFY(store.save(tokens, parts, {}));
+            store.flush();
+        }
+        const std::string path = m_dir.filePath("contexts/" + files().first()).toStdString();
+        QFile file(QString::fromStdString(path));
+        QVERIFY(file.open(QIODevice::ReadWrite));
+        const qint64 size = file.size(), states = (4096 + 8000 + 4095) / 4096 * 4096, rows = states + 64;
+        const struct {
+            const char* part;
+            qint64 at;
+        } places[] = {{"magic", 0}, {"sizes", 20}, {"label", 2000}, {"head's end", 4095}, {"tokens", 4096},
+                      {"last token", 4096 + 7999}, {"gap", 4096 + 8000}, {"state", states}, {"state's end", rows - 1},
+                      {"rows", rows}, {"second block", rows + (4 << 20)}, {"rows' end", rows + 8'999'999},
+                      {"checksums", rows + 9'000'000}, {"file's end", size - 1}};
+        for (const auto& place : places) {
+            char byte = 0;
+            file.seek(place.at);
+            QVERIFY(file.getChar(&byte));
+            file.seek(place.at);
+            file.putChar(char(byte ^ 1));
+            file.flush();
+            const auto opened = SavedContext::open(path);
+            const auto checked = opened ? opened->verify() : Result<void>(opened.error());
+            QVERIFY2(!checked, place.part);
+            QCOMPARE(checked.error().code, ErrorCode::FormatInvalid);
+            QVERIFY2(checked.error().message.find("damaged") != std::string::npos, checked.error().message.c_str());
+            file.seek(place.at);
+            file.putChar(byte);
+            file.flush();
+        }
+        ContextStore store(options);
+        const auto hit = store.longest(*tokens, 2000);
+        QVERIFY(hit && hit->isWhole);
+        QVERIFY(store.open(*hit, *tokens));
+        file.seek(rows + 5);
+        file.putChar('x');
+        file.close();
+        const auto refused = store.open(*hit, *tokens);
+        QVERIFY(!refused);
+        QVERIFY(refused.error().message.find("read afresh") != std::string::npos);
+        QVERIFY(!QFile::exists(QString::fromStdString(path)));
+        QVERIFY(!store.longest(*tokens, 2000));
+    }
+
+    void aFileThatCannotBeReadNowStaysAndIsUsedLater()
+    {
+        const auto tokens = shared(2000, 1);
+        ContextStore store({m_dir.filePath("contexts").toStdString(), 1 << 30, 1, "fake"});
+        QVERIFY(store.save(tokens, largeParts(2000, 100'000, 3), {}));
+        store.flush();
+        const auto hit = store.longest(*tokens, 2000);
+        QVERIFY(hit);
+        rlimit before{};
+        QCOMPARE(::getrlimit(RLIMIT_NOFILE, &before), 0);
+        rlimit none = before;
+        none.rlim_cur = 0; // every open() fails with EMFILE
+        QCOMPARE(::setrlimit(RLIMIT_NOFILE, &none), 0);
+        const auto refused = store.open(*hit, *tokens);
+        ::setrlimit(RLIMIT_NOFILE, &before);
+        QVERIFY(!refused);
+        QCOMPARE(refused.error().code, ErrorCode::FileUnreadable);
+        QVERIFY(refused.error().message.find("Too many open files") != std::string::npos);
+        QCOMPARE(files().size(), 1);
+        const auto again = store.longest(*tokens, 2000);
+        QVERIFY(again && store.open(*again, *tokens));
+    }
+
+    void whatAnotherProgramIsWritingStays()
+    {
+        QDir().mkpath(m_dir.filePath("contexts"));
+        const QByteArray path = m_dir.filePath("contexts/00-00-64.context.1-0.part").toLocal8Bit();
+        const int descriptor = ::open(path.constData(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+        QCOMPARE(::flock(descriptor, LOCK_EX | LOCK_NB), 0);
+        start();
+        QVERIFY(QFile::exists(QString::fromLocal8Bit(path)));
+        ::close(descriptor);
+        start();
+        QVERIFY(!QFile::exists(QString::fromLocal8Bit(path)));
+    }
+
+    void theQuotaCountsWhatIsQueuedAndNothingIsSavedTwice()
+    {
+        constexpr std::size_t each = 3 << 20;
+        ContextStore store({m_dir.filePath("contexts").toStdString(), std::int64_t(2.5 * each), 1, "fake"});
+        int taken = 0;
+        for (int seed = 0; seed < 6; ++seed) { // faster than they are written
+            for (int twice = 0; twice < 2; ++twice)
+                taken += store.save(shared(500, seed), largeParts(500, each, seed), {}) ? 1 : 0;
+        }
+        QVERIFY(taken >= 2 && taken <= 6);
+        store.flush();
+        std::int64_t bytes = 0;
+        for (const QString& file : files())
+            bytes += QFileInfo(m_dir.filePath("contexts/" + file)).size();
+        QVERIFY(bytes <= std::int64_t(2.5 * each));
+        QVERIFY(!files().isEmpty());
+    }
+
+    void twoStoresOfOneFolderSeeEachOthersContexts()
+    {
+        const ContextStore::Options options{m_dir.filePath("contexts").toStdString(), 1 << 30, 1, "fake"};
+        ContextStore one(options), other(options);
+        const auto tokens = shared(700, 1);
+        QVERIFY(one.save(tokens, largeParts(700, 1000, 1), {}));
+        one.flush();
+        QVERIFY(other.longest(*tokens, 700));
+        QVERIFY(!other.wants(*tokens));
+        QVERIFY(!other.save(tokens, largeParts(700, 1000, 1), {}));
+    }
+
+    void aSaveThatIsStoppedLeavesNothing()
+    {
+        QDir().mkpath(m_dir.filePath("contexts"));
+        const auto tokens = someTokens(500, 1);
+        const auto parts = largeParts(500, std::size_t{40} << 20, 1);
+        for (int stopAt = 1; stopAt < 4; ++stopAt) {
+            SavedContext::Content content;
+            content.tokens = tokens;
+            content.rows = parts[0].image.rows;
+            content.states = {{500, SequenceImage::bytes(parts[0].image.rows), parts[0].image.state}};
+            int asked = 0;
+            const auto written = SavedContext::write(m_dir.filePath("contexts/a.context").toStdString(), content,
+                                                     [&] { return ++asked == stopAt; });
+            QVERIFY(!written);
+            QCOMPARE(written.error().code, ErrorCode::Cancelled);
+            QVERIFY(files().isEmpty());
+        }
+    }
+
+    void aProgramKilledWhileItSavesLeavesNoHalfFileThatLoads()
+    {
+        int whole = 0;
+        for (int round = 0; round < 25; ++round) {
+            QProcess saver;
+            saver.start(QCoreApplication::applicationFilePath(), {"--save-until-killed", m_dir.filePath("contexts")});
+            QVERIFY(saver.waitForStarted());
+            QTest::qWait(10 + QRandomGenerator::global()->bounded(60));
+            saver.kill();
+            QVERIFY(saver.waitForFinished());
+            QCOMPARE(saver.exitStatus(), QProcess::CrashExit);
+            const QStringList left = files();
+            for (const QString& name : left) {
+                if (!name.endsWith(".context"))
+                    continue;
+                const auto file = SavedContext::open(m_dir.filePath("contexts/" + name).toStdString());
+                QVERIFY2(file, file ? "" : file.error().message.c_str());
+                const auto sound = file->verify();
+                QVERIFY2(sound, sound ? "" : sound.error().message.c_str());
+                ++whole;
+            }
+            ContextStore reopened({m_dir.filePath("contexts").toStdString(), std::int64_t{1} << 40, 1, "fake"});
+            for (const QString& name : files())
+                QVERIFY2(name.endsWith(".context"), qPrintable(name));
+            init();
+        }
+        QVERIFY(whole > 0); // or nothing was tried
     }
 
     void aFolderThatCannotBeWrittenCostsNothingElse()
@@ -170,5 +431,13 @@ private slots:
     }
 };
 
-QTEST_GUILESS_MAIN(TestSavedContexts)
+int main(int argc, char** argv)
+{
+    if (argc == 3 && std::string_view(argv[1]) == "--save-until-killed")
+        return saveUntilKilled(argv[2]);
+    QCoreApplication application(argc, argv);
+    TestSavedContexts test;
+    return QTest::qExec(&test, argc, argv);
+}
+
 #include "tst_saved_contexts.moc"

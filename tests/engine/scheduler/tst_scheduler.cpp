@@ -245,8 +245,11 @@ private slots:
         bench.scheduler->releaseAgent(AgentId{0});
         QCOMPARE(bench.device->liveSlots.load(), 0);
         bench.run(bench.ask(0, someTokens(640, 2), 0, 640));
+        const int context = bench.device->liveSlots; // its end and places before it
+        bench.run(bench.ask(0, someTokens(640, 2) + someTokens(200, 3), 10, 640));
+        QVERIFY(bench.device->liveSlots > context);
         bench.scheduler->releaseAgent(AgentId{0});
-        QCOMPARE(bench.device->liveSlots.load(), 1);
+        QCOMPARE(bench.device->liveSlots.load(), context);
     }
 
     // --- Memory ------------------------------------------------------------------------------------------------------
