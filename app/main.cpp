@@ -42,9 +42,13 @@ int main(int argc, char** argv)
     spdlog::set_level(spdlog::level::warn);
     QCoreApplication::setApplicationName(QStringLiteral("octavo"));
     QCoreApplication::setApplicationVersion(QStringLiteral(OCTAVO_VERSION));
-    const std::vector<std::string> words(argv + 1, argv + argc);
+    std::vector<std::string> words(argv + 1, argv + argc);
+    if (octavo::app::asksForHelp(words))
+        words = {"--help"};
     if (!octavo::app::isCommand(words))
         return openWindow(argc, argv, words);
+    if (octavo::app::asksForHelp(words))
+        octavo::app::printWindowHelp(std::cout);
     octavo::cli::Streams streams{std::cin, std::cout, std::cerr};
     const QCoreApplication application(argc, argv);
     return octavo::cli::runCommand("octavo", octavo::app::octavoCommands(), words, streams);

@@ -108,13 +108,8 @@ private:
         connect(job, &agents::IngestJob::progress, this, [this](const agents::IngestProgress& now) {
             showProgress(now.stage, now.done, now.total, now.secondsLeft);
         });
-        connect(job, &agents::IngestJob::failed, this, [this](const Error& error) {
-            if (isEmptyRepository(m_repository)) {
-                m_streams.err << error.message << ": there is nothing to ask about\n";
-                end({});
-            } else
-                end(error);
-        });
+        connect(job, &agents::IngestJob::failed, this,
+                [this](const Error& error) { end(withHint(error, m_repository)); });
         connect(job, &agents::IngestJob::finished, this, [this, job](const agents::IngestResult& result) {
             clearProgress();
             m_streams.err << "Reading " << result.repositoryName.toStdString() << " @ " << result.ref.toStdString()

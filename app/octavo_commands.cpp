@@ -1,6 +1,7 @@
 #include "app/octavo_commands.h"
 
 #include "app/octavo_ask.h"
+#include "app/octavo_contexts.h"
 #include "app/octavo_ingest.h"
 
 #include <algorithm>
@@ -9,17 +10,27 @@ namespace octavo::app {
 
 std::vector<cli::Command> octavoCommands()
 {
-    return {askCommand(), ingestCommand()};
+    return {askCommand(), ingestCommand(), contextsCommand()};
 }
 
 bool isCommand(const std::vector<std::string>& words)
 {
     if (words.empty())
         return false;
-    if (words[0] == "help" || words[0] == "--help" || words[0] == "-h")
-        return true;
     const auto all = octavoCommands();
-    return std::any_of(all.begin(), all.end(), [&](const cli::Command& c) { return c.name == words[0]; });
+    return asksForHelp(words) || std::ranges::any_of(all, [&](const cli::Command& c) { return c.name == words[0]; });
+}
+
+bool asksForHelp(const std::vector<std::string>& words)
+{
+    if (words.empty())
+        return false;
+    const auto all = octavoCommands();
+    if (std::ranges::any_of(all, [&](const cli::Command& c) { return c.name == words[0]; }))
+        return false; // the command's own
+    const auto end = std::ranges::find(words, "--");
+    return words[0] == "help"
+           || std::any_of(words.begin(), end, [](const std::string& word) { return word == "--help" || word == "-h"; });
 }
 
 } // namespace octavo::app

@@ -10,4 +10,7 @@ std::vector<cli::Command> octavoCommands();
 /// Whether a command line asks for one of them (or for help); all else opens the window.
 bool isCommand(const std::vector<std::string>& words);
 
+/// Whether the words ask what octavo itself can do, wherever --help stands among the window's options.
+bool asksForHelp(const std::vector<std::string>& words);
+
 } // namespace octavo::app

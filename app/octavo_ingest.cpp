@@ -66,12 +66,8 @@ Result<void> runIngest(const cli::Arguments& arguments, cli::Streams& streams)
     services.contextLimit =
         config.maxPositions > 0 ? std::min<qint64>(config.maxPositions, defaultContextLimit) : defaultContextLimit;
     const auto result = agents::ingest(options, services);
-    if (!result && isEmptyRepository(options)) {
-        streams.err << result.error().message << '\n';
-        return {};
-    }
     if (!result)
-        return result.error();
+        return withHint(result.error(), options);
     if (arguments.has("--json"))
         printJson(*result, streams.out);
     else

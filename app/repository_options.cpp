@@ -42,16 +42,29 @@ Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& argume
     out.exclude = list(arguments.texts("--exclude"));
     out.trusted = arguments.has("--trust");
     OCTAVO_TRY(out.tokenBudget, arguments.integer("--budget", 0, 0));
+    for (const char* name : {"--include", "--exclude"}) {
+        for (const std::string& glob : arguments.texts(name)) {
+            if (QString::fromStdString(glob).trimmed().isEmpty())
+                return Error{ErrorCode::InvalidArgument,
+                             std::string(name) + " is empty: name a glob such as '*.cpp', or leave it out for all files"};
+        }
+    }
     OCTAVO_CHECK(agents::GlobFilter::create(out.include, out.exclude));
     return out;
 }
 
-bool isEmptyRepository(const agents::IngestOptions& options)
+Error withHint(Error error, const agents::IngestOptions& options)
 {
-    if (!options.ref.isEmpty())
-        return false;
+    if (error.code != ErrorCode::RepositoryInvalid && error.code != ErrorCode::NotFound)
+        return error;
     const auto repository = agents::Repository::open(options.repository, options.trusted);
-    return repository && !repository->hasCommits();
+    if (!repository && !options.trusted && agents::Repository::open(options.repository, true))
+        error.message += "; --trust reads it";
+    else if (repository && options.ref.isEmpty() && !repository->hasCommits())
+        error.message += ": commit something, or name a branch that has commits with --ref";
+    else if (repository && options.ref.isEmpty() && error.code == ErrorCode::RepositoryInvalid)
+        error.message += " with --ref";
+    return error;
 }
 
 std::string terminalText(const QString& text)

@@ -12,11 +12,12 @@ namespace octavo::app {
 /// --repo, --ref, --include, --exclude, --budget, --trust.
 std::vector<cli::OptionSpec> repositoryOptions();
 
-/// Fails with InvalidArgument where --repo is missing or a glob is broken.
+/// Fails with InvalidArgument where --repo is missing or a glob is broken or empty.
 Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& arguments);
 
-/// True where the repository has no commit yet and none was asked for: nothing to read, and no failure.
-bool isEmptyRepository(const agents::IngestOptions& options);
+/// `error` of reading that repository, with the option that helps: --trust for another user's, --ref where HEAD leads
+/// to no commit.
+Error withHint(Error error, const agents::IngestOptions& options);
 
 /// `text` for a terminal: control characters other than newline and tab become U+FFFD, so that nothing read from a
 /// repository or written by a model can steer the terminal.

@@ -8,26 +8,54 @@
 
 namespace octavo::app {
 
-Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
+namespace {
+
+std::vector<cli::OptionSpec> windowOptions()
 {
-    const auto specs = cli::joined(
+    return cli::joined(
         {cli::modelOption(), {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"}},
         cli::engineOptions());
-    OCTAVO_TRY(const cli::Arguments arguments, cli::Arguments::parse(specs, words));
+}
+
+QString dataFolder()
+{
+    return QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) + QStringLiteral("/octavo");
+}
+
+} // namespace
+
+std::filesystem::path defaultSavedContexts()
+{
+    return QFile::encodeName(dataFolder() + QStringLiteral("/contexts")).toStdString();
+}
+
+void printWindowHelp(std::ostream& out)
+{
+    out << "usage: octavo [options] [REPO...]\n\nOpens the window; repositories named are read.\n\n";
+    cli::printOptions(windowOptions(), out);
+    out << '\n';
+}
+
+Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
+{
+    OCTAVO_TRY(const cli::Arguments arguments, cli::Arguments::parse(windowOptions(), words));
     WindowOptions out;
     OCTAVO_TRY(out.workbench.engine, cli::readEngineOptions(arguments));
     if (arguments.has("--budget")) {
         OCTAVO_TRY(const std::int64_t budget, arguments.integer("--budget", 0, 0));
         out.tokenBudget = budget;
     }
-    const QString data = QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) + QStringLiteral("/octavo");
-    out.workbench.databasePath = data + QStringLiteral("/octavo.db");
+    out.workbench.databasePath = dataFolder() + QStringLiteral("/octavo.db");
     if (out.workbench.engine.savedContexts.empty())
-        out.workbench.engine.savedContexts = QFile::encodeName(data + QStringLiteral("/contexts")).toStdString();
+        out.workbench.engine.savedContexts = defaultSavedContexts();
     for (const std::string& word : arguments.positional()) {
         const QFileInfo info(QFile::decodeName(word.c_str()));
-        if (!info.exists())
-            return Error{ErrorCode::NotFound, "there is no command and no repository '" + word + "'"};
+        if (!info.exists()) {
+            const bool isPath = word.find('/') != std::string::npos;
+            return Error{isPath ? ErrorCode::NotFound : ErrorCode::InvalidArgument,
+                         isPath ? "there is no repository '" + word + "'"
+                                : "there is no command and no repository '" + word + "'"};
+        }
         out.repositories.append(info.absoluteFilePath());
     }
     return out;

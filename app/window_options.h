@@ -7,6 +7,9 @@
 
 #include <QStringList>
 
+#include <filesystem>
+#include <ostream>
+
 namespace octavo::app {
 
 struct WindowOptions {
@@ -15,10 +18,16 @@ struct WindowOptions {
     qint64 tokenBudget = -1;  ///< of each repository named; 0: all that fits; negative: what is read soon
 };
 
-/// Fails with InvalidArgument (unknown option, a value out of range) or NotFound (a repository that does not exist;
-/// no demo model where none was named). Sessions are kept in the user's data folder, and so are
+/// Fails with InvalidArgument (unknown option, a value out of range, a word that is neither a command nor a path) or
+/// NotFound (a repository that does not exist; no demo model where none was named). Sessions are kept in the user's data folder, and so are
 /// the contexts that were read, unless --saved-contexts names another place.
 Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words);
+
+/// Where the window keeps contexts that were read, where --saved-contexts names no other place.
+std::filesystem::path defaultSavedContexts();
+
+/// What `octavo --help` says of the window, before the commands.
+void printWindowHelp(std::ostream& out);
 
 /// Whether the environment names a display, or a Qt platform that needs none.
 bool hasDisplay();

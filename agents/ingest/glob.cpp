@@ -28,18 +28,38 @@ qsizetype setEnd(const QByteArray& p, qsizetype open)
     return -1;
 }
 
-bool setsAreClosed(const QByteArray& pattern)
+/// Whether a range in the set p[open, end) runs backwards and so fits nothing.
+bool hasBackwardRange(const QByteArray& p, qsizetype open, qsizetype end)
 {
-    for (qsizetype i = 0; i < pattern.size(); ++i) {
-        if (pattern[i] == '\\')
+    for (qsizetype i = open + 1; i < end - 1; ++i) {
+        if (p[i] == '\\' && i + 1 < end - 1)
             ++i;
-        else if (pattern[i] == '[') {
-            i = setEnd(pattern, i) - 1;
-            if (i < 0)
-                return false;
+        if (i + 2 < end - 1 && p[i + 1] == '-') {
+            if (uchar(p[i]) > uchar(p[i + 2]))
+                return true;
+            i += 2;
         }
     }
-    return true;
+    return false;
+}
+
+/// What is wrong with the sets and escapes of a pattern; null where nothing is.
+const char* syntaxProblem(const QByteArray& pattern)
+{
+    for (qsizetype i = 0; i < pattern.size(); ++i) {
+        if (pattern[i] == '\\') {
+            if (++i == pattern.size())
+                return "ends in a lone \\, write \\\\ for a backslash";
+        } else if (pattern[i] == '[') {
+            const qsizetype end = setEnd(pattern, i);
+            if (end < 0)
+                return "a '[' is not closed, write \\[ for a bracket";
+            if (hasBackwardRange(pattern, i, end))
+                return "a range in [] runs backwards and fits nothing, write its ends the other way round";
+            i = end - 1;
+        }
+    }
+    return nullptr;
 }
 
 /// Replaces the first {...} by each of its alternatives, until none is left. False: too many, or unbalanced.
@@ -195,8 +215,8 @@ Result<Glob> Glob::parse(const QString& pattern)
     }
     if (text.startsWith("./"))
         text.remove(0, 2);
-    if (!setsAreClosed(text))
-        return badPattern(pattern, "a '[' is not closed, write \\[ for a bracket");
+    if (const char* problem = syntaxProblem(text))
+        return badPattern(pattern, problem);
     if (text.size() > 1 && text.endsWith('/') && !text.endsWith("\\/")) {
         glob.m_foldersOnly = true;
         text.chop(1);
@@ -207,8 +227,8 @@ Result<Glob> Glob::parse(const QString& pattern)
     if (!expandBraces(text, expanded))
         return badPattern(pattern, "a '{' is not closed, or there are more than 1000 alternatives");
     for (const QByteArray& alternative : std::as_const(expanded)) {
-        if (!setsAreClosed(alternative))
-            return badPattern(pattern, "a '[' is not closed within an alternative");
+        if (const char* problem = syntaxProblem(alternative))
+            return badPattern(pattern, problem);
         Segments segments = splitPattern(alternative);
         if (segments.size() > 1 && segments.first().isEmpty())
             segments.removeFirst(); // anchored by its leading '/'

@@ -18,7 +18,8 @@ namespace octavo::agents {
 class Glob
 {
 public:
-    /// Fails with InvalidArgument: empty, an unclosed bracket or brace, or more than 1000 alternatives.
+    /// Fails with InvalidArgument: empty, an unclosed bracket or brace, a range that runs backwards, a lone '\' at the
+    /// end, or more than 1000 alternatives.
     static Result<Glob> parse(const QString& pattern);
 
     bool matches(const QByteArray& path) const;

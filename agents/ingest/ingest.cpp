@@ -135,6 +135,13 @@ private:
         m_result.skipped.append({path, displayPath(path), reason});
     }
 
+    static QString unreadable(const Error& error)
+    {
+        return error.code == ErrorCode::NotFound
+                   ? QStringLiteral("content not in this clone")
+                   : QStringLiteral("damaged in this repository (%1)").arg(QString::fromStdString(error.message));
+    }
+
     /// Why a leaf is not read at all; empty for a file to look into.
     QString rejection(const TreeEntry& entry)
     {
@@ -147,7 +154,7 @@ private:
         if (entry.kind == TreeEntry::Kind::Link) {
             const auto target = m_repository.blob(entry.id);
             return target ? QStringLiteral("link to %1").arg(displayPath(target->left(200)))
-                          : QStringLiteral("link, target not in this clone");
+                          : QStringLiteral("link, %1").arg(unreadable(target.error()));
         }
         return {};
     }
@@ -166,7 +173,7 @@ private:
             }
             const auto size = m_repository.blobSize(entry.id);
             if (!size)
-                skip(entry.path, QStringLiteral("content not in this clone"));
+                skip(entry.path, unreadable(size.error()));
             else if (*size > maxFileBytes)
                 skip(entry.path, QStringLiteral("larger than %1 (%2)").arg(byteText(maxFileBytes), byteText(*size)));
             else
@@ -219,7 +226,7 @@ private:
         const QByteArray& path = candidate.entry.path;
         const auto content = m_repository.blob(candidate.entry.id);
         if (!content) {
-            skip(path, QStringLiteral("content cannot be read"));
+            skip(path, unreadable(content.error()));
             return true;
         }
         if (const QString reason = rejectContent(*content); !reason.isEmpty()) {

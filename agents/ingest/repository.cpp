@@ -7,6 +7,7 @@
 #include <QFileInfo>
 
 #include <git2.h>
+#include <spdlog/spdlog.h>
 
 #include <algorithm>
 #include <mutex>
@@ -79,11 +80,37 @@ Error notOwned(const QString& path)
                                                    ": trust it for Octavo if you know where it comes from"};
 }
 
+/// A settings file of the user's that cannot be read or parsed says nothing about the repository: libgit2 would open
+/// none at all, so it goes on without that file. Under the lock of openValidated(): where libgit2 looks is one setting
+/// of the whole process.
+void leaveOutUnreadableSettings()
+{
+    struct Level {
+        git_config_level_t level;
+        int (*find)(git_buf*);
+    };
+    for (const Level& level : {Level{GIT_CONFIG_LEVEL_GLOBAL, &git_config_find_global},
+                               Level{GIT_CONFIG_LEVEL_XDG, &git_config_find_xdg},
+                               Level{GIT_CONFIG_LEVEL_SYSTEM, &git_config_find_system}}) {
+        git_buf path{};
+        if (level.find(&path) == 0) {
+            git_config* settings = nullptr;
+            if (git_config_open_ondisk(&settings, path.ptr) < 0) {
+                spdlog::warn("{} cannot be used ({}); git's settings in it are left out", path.ptr, gitMessage());
+                git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, level.level, "");
+            }
+            git_config_free(settings);
+        }
+        git_buf_dispose(&path);
+    }
+}
+
 /// Owner validation is a switch of the whole process, so it is turned off under a lock, round one open.
 int openValidated(git_repository** out, const QByteArray& path, bool trusted)
 {
     static std::mutex mutex;
     const std::lock_guard lock(mutex);
+    leaveOutUnreadableSettings();
     if (trusted)
         git_libgit2_opts(GIT_OPT_SET_OWNER_VALIDATION, 0);
     const int rc = git_repository_open_ext(out, path.constData(), 0, nullptr);
@@ -188,14 +215,20 @@ bool Repository::isShallow() const
 
 bool Repository::hasCommits() const
 {
-    return git_repository_head_unborn(d->repository.get()) == 0;
+    return git_repository_head_unborn(d->repository.get()) != 1;
 }
 
 Result<CommitInfo> Repository::resolve(const QString& ref) const
 {
     git_repository* repository = d->repository.get();
-    if (ref.isEmpty() && git_repository_head_unborn(repository) == 1)
-        return Error{ErrorCode::NotFound, d->label() + " has no commits yet"};
+    if (ref.isEmpty()) {
+        const int unborn = git_repository_head_unborn(repository);
+        if (unborn == 1)
+            return Error{ErrorCode::NotFound, d->label() + " has no commits yet"};
+        if (unborn < 0)
+            return Error{ErrorCode::RepositoryInvalid, d->label() + ": its HEAD is damaged (" + gitMessage() +
+                                                           "): name a branch, tag or commit"};
+    }
     const QByteArray spec = ref.isEmpty() ? QByteArray("HEAD") : ref.toUtf8();
     git_object* object = nullptr;
     git_reference* reference = nullptr;
@@ -291,9 +324,10 @@ struct TreeWalk {
             switch (git_tree_entry_filemode(entry)) {
             case GIT_FILEMODE_TREE: {
                 git_tree* child = nullptr;
-                if (git_tree_lookup(&child, repository, git_tree_entry_id(entry)) < 0)
+                if (const int rc = git_tree_lookup(&child, repository, git_tree_entry_id(entry)); rc < 0)
                     return Error{ErrorCode::RepositoryInvalid, "folder " + displayPath(leaf.path).toStdString() +
-                                                                   " is missing in this repository: " + gitMessage()};
+                                                                   (rc == GIT_ENOTFOUND ? " is missing" : " is damaged") +
+                                                                   " in this repository: " + gitMessage()};
                 const TreePtr held(child);
                 OCTAVO_CHECK(walk(child, leaf.path + '/', depth + 1));
                 continue;
@@ -312,6 +346,13 @@ struct TreeWalk {
         return {};
     }
 };
+
+Error unreadableBlob(const QByteArray& id, int rc)
+{
+    if (rc == GIT_ENOTFOUND)
+        return Error{ErrorCode::NotFound, "blob " + id.toStdString() + " is not in this clone"};
+    return Error{ErrorCode::RepositoryInvalid, "blob " + id.toStdString() + " is damaged: " + gitMessage()};
+}
 
 Result<git_oid> parseId(const QByteArray& id)
 {
@@ -345,8 +386,8 @@ Result<qint64> Repository::blobSize(const QByteArray& id) const
     OCTAVO_TRY(const git_oid oid, parseId(id));
     std::size_t size = 0;
     git_object_t type = GIT_OBJECT_INVALID;
-    if (git_odb_read_header(&size, &type, d->odb.get(), &oid) < 0)
-        return Error{ErrorCode::NotFound, "blob " + id.toStdString() + " is not in this clone"};
+    if (const int rc = git_odb_read_header(&size, &type, d->odb.get(), &oid); rc < 0)
+        return unreadableBlob(id, rc);
     return qint64(size);
 }
 
@@ -354,8 +395,8 @@ Result<QByteArray> Repository::blob(const QByteArray& id) const
 {
     OCTAVO_TRY(const git_oid oid, parseId(id));
     git_blob* raw = nullptr;
-    if (git_blob_lookup(&raw, d->repository.get(), &oid) < 0)
-        return Error{ErrorCode::NotFound, "blob " + id.toStdString() + " cannot be read: " + gitMessage()};
+    if (const int rc = git_blob_lookup(&raw, d->repository.get(), &oid); rc < 0)
+        return unreadableBlob(id, rc);
     const BlobPtr held(raw);
     return QByteArray(static_cast<const char*>(git_blob_rawcontent(raw)), qsizetype(git_blob_rawsize(raw)));
 }

@@ -54,7 +54,7 @@ public:
     QString name() const; ///< folder name without ".git"; a linked worktree has its repository's
     QString path() const; ///< of the work tree, or of a bare repository itself
     bool isShallow() const;
-    bool hasCommits() const; ///< false: HEAD names a branch without a commit
+    bool hasCommits() const; ///< false: HEAD names a branch without a commit; a damaged HEAD is for resolve() to tell
 
     /// Branch, tag, remote branch, commit id or any revision git understands; empty: HEAD.
     Result<CommitInfo> resolve(const QString& ref) const;
@@ -64,9 +64,10 @@ public:
     /// All leaves of a commit's tree, in the tree's order. Needs the trees of that commit only, so shallow clones do.
     Result<QList<TreeEntry>> list(const QString& commit, const std::atomic<bool>* cancel = nullptr) const;
 
-    /// Size in bytes without reading the content. NotFound: the blob is not in this clone.
+    /// Size in bytes without reading the content. NotFound: the blob is not in this clone; RepositoryInvalid: it is
+    /// damaged, and the message says how.
     Result<qint64> blobSize(const QByteArray& id) const;
-    Result<QByteArray> blob(const QByteArray& id) const;
+    Result<QByteArray> blob(const QByteArray& id) const; ///< Fails as blobSize() does.
 
 private:
     struct Private;

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <fstream>
+#include <string_view>
 #include <thread>
 
 namespace octavo::engine {
@@ -18,6 +19,14 @@ std::string processorName()
             return line.substr(colon + 2);
     }
     return "CPU";
+}
+
+/// "cuda:" and a number.
+bool namesGpu(std::string_view name)
+{
+    constexpr std::string_view prefix = "cuda:";
+    return name.starts_with(prefix) && name.size() > prefix.size() &&
+           name.find_first_not_of("0123456789", prefix.size()) == std::string_view::npos;
 }
 
 } // namespace
@@ -56,7 +65,7 @@ Result<std::vector<std::string>> resolveDevices(const std::vector<std::string>& 
                 resolved.insert(resolved.end(), gpus.begin(), gpus.end());
         } else if (name == "cpu" || name == "reference") {
             resolved.push_back(name);
-        } else if (!name.starts_with("cuda:")) {
+        } else if (!namesGpu(name)) {
             return Error{ErrorCode::InvalidArgument,
                          "there is no device '" + name + "'; name cpu, cuda:0, cuda:0,cuda:1 or auto"};
         } else if (std::ranges::find(gpus, name) == gpus.end()) {

@@ -2,11 +2,16 @@
 
 #include "engine/resources.h"
 
+#include <algorithm>
+#include <cerrno>
 #include <charconv>
-#include <fstream>
-#include <istream>
+#include <cstdio>
+#include <cstring>
+#include <iostream>
 #include <iterator>
-#include <ostream>
+#include <memory>
+
+#include <unistd.h>
 
 namespace octavo::cli {
 namespace {
@@ -21,6 +26,44 @@ std::vector<std::string> splitAtCommas(const std::string& list)
         start = comma + 1;
     }
     return parts;
+}
+
+std::string reason(int code)
+{
+    return std::string(": ") + std::strerror(code);
+}
+
+/// A source that never ends must not take all memory.
+constexpr std::size_t mostBytes = std::size_t{256} << 20;
+
+template <typename Read>
+Result<std::string> readUpToLimit(const std::string& name, Read&& read)
+{
+    std::string bytes;
+    std::vector<char> block(std::size_t{1} << 16);
+    while (const std::size_t got = read(block.data(), block.size())) {
+        if (bytes.size() + got > mostBytes)
+            return Error{ErrorCode::FormatInvalid,
+                         name + " has more than the " + std::to_string(mostBytes >> 20) + " MiB that are read"};
+        bytes.append(block.data(), got);
+    }
+    return bytes;
+}
+
+/// The folder for saved contexts, made where it is missing: one that cannot be written to would keep nothing.
+Result<std::filesystem::path> contextsFolder(const std::string& given)
+{
+    if (given.empty())
+        return Error{ErrorCode::InvalidArgument, "--saved-contexts is empty, must name a folder"};
+    const std::filesystem::path folder = given;
+    std::error_code error;
+    std::filesystem::create_directories(folder, error);
+    if (!std::filesystem::is_directory(folder))
+        return Error{ErrorCode::FileUnwritable, "--saved-contexts: " + given + " is no folder and cannot be made one"
+                                                    + (error ? ": " + error.message() : std::string())};
+    if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0)
+        return Error{ErrorCode::FileUnwritable, "--saved-contexts: " + given + " cannot be written to" + reason(errno)};
+    return folder;
 }
 
 } // namespace
@@ -69,7 +112,9 @@ Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments)
     options.threads = int(threads);
     OCTAVO_TRY(options.contextLimit, arguments.integer("--context-limit", 0, 0));
     options.cpuPath = arguments.text("--cpu-path");
-    options.savedContexts = arguments.text("--saved-contexts");
+    if (arguments.has("--saved-contexts")) {
+        OCTAVO_TRY(options.savedContexts, contextsFolder(arguments.text("--saved-contexts")));
+    }
     const std::string sparse = arguments.text("--sparse", "auto");
     if (sparse == "on")
         options.sparse = engine::SparseMode::On;
@@ -93,9 +138,15 @@ Result<std::unique_ptr<engine::Engine>> openEngine(const Arguments& arguments, S
 
 Result<std::string> readAll(std::istream& in)
 {
-    std::string bytes(std::istreambuf_iterator<char>(in), {});
-    if (in.bad())
-        return Error{ErrorCode::FileUnreadable, "the standard input could not be read"};
+    errno = 0;
+    OCTAVO_TRY(std::string bytes, readUpToLimit("the standard input", [&](char* to, std::size_t size) {
+                   in.read(to, std::streamsize(size));
+                   return std::size_t(in.gcount());
+               }));
+    // std::cin takes a read that failed for the input's end; only C's stream tells.
+    if (in.bad() || (&in == &std::cin && std::ferror(stdin) != 0))
+        return Error{ErrorCode::FileUnreadable,
+                     std::string("the standard input cannot be read") + (errno != 0 ? reason(errno) : std::string())};
     return bytes;
 }
 
@@ -103,13 +154,15 @@ Result<std::string> readFile(const std::filesystem::path& file)
 {
     std::error_code ignored;
     if (std::filesystem::is_directory(file, ignored))
-        return Error{ErrorCode::FileUnreadable, file.string() + ": is a folder, a file is needed"};
-    std::ifstream in(file, std::ios::binary);
-    if (!in)
-        return Error{ErrorCode::FileUnreadable, file.string() + ": cannot be opened for reading"};
-    std::string bytes(std::istreambuf_iterator<char>(in), {});
-    if (in.bad())
-        return Error{ErrorCode::FileUnreadable, file.string() + ": reading it failed"};
+        return Error{ErrorCode::FileUnreadable, file.string() + " is a folder, a file is needed"};
+    const std::unique_ptr<std::FILE, int (*)(std::FILE*)> opened(std::fopen(file.c_str(), "rbe"), &std::fclose);
+    if (!opened)
+        return Error{ErrorCode::FileUnreadable, file.string() + " cannot be read" + reason(errno)};
+    OCTAVO_TRY(std::string bytes, readUpToLimit(file.string(), [&](char* to, std::size_t size) {
+                   return std::fread(to, 1, size, opened.get());
+               }));
+    if (std::ferror(opened.get()) != 0)
+        return Error{ErrorCode::FileUnreadable, file.string() + " cannot be read" + reason(errno)};
     return bytes;
 }
 
@@ -127,13 +180,23 @@ Result<std::vector<engine::TokenId>> readIds(const std::string& file, std::istre
         }
         engine::TokenId id = 0;
         const auto [next, code] = std::from_chars(at, end, id);
-        if (code != std::errc{})
+        const std::string where = (file == "-" ? std::string("the standard input") : file) + ": byte "
+                                  + std::to_string(at - bytes.data());
+        if (code == std::errc::result_out_of_range)
+            return Error{ErrorCode::FormatInvalid, where + " begins a number that is too large for a token id"};
+        if (code != std::errc{}) {
+            const auto byte = static_cast<unsigned char>(*at);
+            const bool isPrintable = byte >= 0x20 && byte < 0x7f;
             return Error{ErrorCode::FormatInvalid,
-                         file + ": byte " + std::to_string(at - bytes.data()) + " is '" + std::string(1, *at)
-                             + "', expected token ids apart by blanks or commas"};
+                         where + " is " + (isPrintable ? "'" + std::string(1, *at) + "'" : std::to_string(byte))
+                             + ", expected token ids apart by blanks or commas"};
+        }
         ids.push_back(id);
         at = next;
     }
+    if (ids.empty())
+        return Error{ErrorCode::InvalidArgument,
+                     (file == "-" ? std::string("the standard input") : file) + " holds no token ids"};
     return ids;
 }
 

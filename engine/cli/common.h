@@ -23,20 +23,21 @@ std::vector<OptionSpec> joined(std::vector<OptionSpec> options, std::vector<Opti
 /// --model, or the bundled demo model. Fails with NotFound where there is neither.
 Result<std::filesystem::path> modelDir(const Arguments& arguments);
 
-/// EngineOptions from modelOption() and engineOptions().
+/// EngineOptions from modelOption() and engineOptions(). Fails with InvalidArgument, or with FileUnwritable where
+/// contexts cannot be kept in the folder named.
 Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments);
 
 /// The engine for those options; says on `err` what is loaded.
 Result<std::unique_ptr<engine::Engine>> openEngine(const Arguments& arguments, Streams& streams);
 
 /// Reads token ids: numbers in JSON brackets or apart by blanks, commas or lines; "-" reads `in`. Fails with
-/// FileUnreadable or FormatInvalid. Which ids are valid is for the caller to check.
+/// FileUnreadable, FormatInvalid, or InvalidArgument where there are none. Which are valid is for the caller to check.
 Result<std::vector<engine::TokenId>> readIds(const std::string& file, std::istream& in);
 
 /// Fails with InvalidArgument where an id is negative or not below `endId`.
 Result<void> checkIds(std::span<const engine::TokenId> ids, engine::TokenId endId);
 
-/// All of a stream or file as bytes. Fails with FileUnreadable.
+/// All of a stream or file as bytes. Fails with FileUnreadable, or with FormatInvalid beyond 256 MiB.
 Result<std::string> readAll(std::istream& in);
 Result<std::string> readFile(const std::filesystem::path& file);
 

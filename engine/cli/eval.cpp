@@ -117,6 +117,18 @@ void print(const Json& line, bool json, std::ostream& out)
         out << key << ": " << value.dump(-1, ' ', false, Json::error_handler_t::replace) << '\n';
 }
 
+/// A model that gives NaN was not measured.
+template <typename Value>
+Result<void> checkFinite(const std::vector<Value>& values, const std::filesystem::path& model)
+{
+    const auto bad = std::ranges::find_if(values, [](Value value) { return !std::isfinite(value); });
+    if (bad == values.end())
+        return {};
+    return Error{ErrorCode::FormatInvalid,
+                 model.string() + ": the model gives no finite score at position " + std::to_string(bad - values.begin())
+                     + "; its weights are damaged, octavo-engine doctor says which"};
+}
+
 Result<Json> evalLogProbs(const Arguments& arguments, Streams& streams)
 {
     OCTAVO_TRY(const Subject subject, openSubject(arguments, streams));
@@ -128,6 +140,7 @@ Result<Json> evalLogProbs(const Arguments& arguments, Streams& streams)
     const auto start = std::chrono::steady_clock::now();
     OCTAVO_TRY(const LogProbs found, evaluateLogProbs(*backend, subject.ids, progressTo(streams.err)));
     const double seconds = std::chrono::duration<double>(std::chrono::steady_clock::now() - start).count();
+    OCTAVO_CHECK(checkFinite(found.values, subject.dir));
     Json line{{"eval", "logprobs"},           {"device", backend->info().device},
               {"path", backend->info().path}, {"samples", found.values.size()},
               {"mean", found.mean()},         {"p99", found.percentile(0.99)},
@@ -157,6 +170,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const std::unique_ptr<Backend> dense, subject.backend(SparseMode::Off));
     OCTAVO_TRY(const Divergence found,
                evaluateDivergence(*sparse, *dense, subject.ids, int(samples), progressTo(streams.err)));
+    OCTAVO_CHECK(checkFinite(found.values, subject.dir));
     const BackendStats stats = sparse->stats();
     return Json{{"eval", "kld"},
                 {"device", sparse->info().device},

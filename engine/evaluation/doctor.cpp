@@ -7,6 +7,10 @@
 #include "engine/tokenizer/tokenizer.h"
 
 #include <algorithm>
+#include <cmath>
+#include <cstddef>
+#include <cstring>
+#include <span>
 
 namespace octavo::engine
 {
@@ -66,6 +70,94 @@ void auditWeights(const ModelWeights& weights, CheckpointAudit& audit)
     audit.weightBytes += (weights.parameters - linearParameters) * std::int64_t(sizeof(float)); // kept widened
 }
 
+/// Counts what is neither a number nor zero among a tensor's floats.
+class FiniteCheck
+{
+public:
+    explicit FiniteCheck(CheckpointAudit& audit) : m_audit(audit) {}
+
+    void linear(const LinearWeight& weight)
+    {
+        if (weight.format == LinearWeight::Format::Int4) {
+            const std::size_t scales = std::size_t(weight.numGroups()) * std::size_t(weight.outFeatures);
+            note(weight.name + ".scales", scales, countBad(std::span(weight.scales, scales), halfExponent));
+            return;
+        }
+        const std::size_t values = std::size_t(weight.parameters());
+        const auto* bytes = static_cast<const std::byte*>(weight.dense);
+        if (weight.format == LinearWeight::Format::F32)
+            note(weight.name, values, countBadFloats(bytes, values));
+        else
+            note(weight.name, values,
+                 countBad(std::span(static_cast<const std::uint16_t*>(weight.dense), values),
+                          weight.format == LinearWeight::Format::Bf16 ? bf16Exponent : halfExponent));
+    }
+
+    void vector(const std::string& name, const std::vector<float>& values)
+    {
+        note(name, values.size(), countBadFloats(reinterpret_cast<const std::byte*>(values.data()), values.size()));
+    }
+
+private:
+    static constexpr std::uint16_t halfExponent = 0x7c00, bf16Exponent = 0x7f80;
+
+    static std::size_t countBad(std::span<const std::uint16_t> values, std::uint16_t exponent)
+    {
+        return std::size_t(std::ranges::count_if(
+            values, [exponent](std::uint16_t bits) { return (bits & exponent) == exponent; }));
+    }
+
+    static std::size_t countBadFloats(const std::byte* bytes, std::size_t count)
+    {
+        std::size_t bad = 0;
+        for (std::size_t i = 0; i < count; ++i) {
+            float value = 0.0f;
+            std::memcpy(&value, bytes + 4 * i, 4); // the file may place them off their alignment
+            bad += !std::isfinite(value);
+        }
+        return bad;
+    }
+
+    void note(const std::string& name, std::size_t count, std::size_t bad)
+    {
+        if (bad > 0)
+            m_audit.problems.push_back(name + ": " + std::to_string(bad) + " of its " + std::to_string(count) +
+                                       " values are no finite numbers: the file is damaged, download it again");
+    }
+
+    CheckpointAudit& m_audit;
+};
+
+void auditNumbers(const ModelWeights& weights, CheckpointAudit& audit)
+{
+    FiniteCheck check(audit);
+    for (const LinearWeight* weight : weights.linears())
+        check.linear(*weight);
+    check.vector("norm", weights.finalNorm);
+    const auto layer = [&](const std::string& name, const LayerWeights& read) {
+        check.vector(name + ".input_layernorm", read.inputNorm);
+        check.vector(name + ".post_attention_layernorm", read.postAttentionNorm);
+        if (read.attention) {
+            check.vector(name + ".self_attn.q_norm", read.attention->qNorm);
+            check.vector(name + ".self_attn.k_norm", read.attention->kNorm);
+        }
+        if (read.gdn) {
+            check.vector(name + ".linear_attn.conv1d", read.gdn->conv);
+            check.vector(name + ".linear_attn.A_log", read.gdn->aLog);
+            check.vector(name + ".linear_attn.dt_bias", read.gdn->dtBias);
+            check.vector(name + ".linear_attn.norm", read.gdn->norm);
+        }
+    };
+    for (std::size_t i = 0; i < weights.layers.size(); ++i)
+        layer("layers." + std::to_string(i), weights.layers[i]);
+    if (weights.mtp) {
+        check.vector("mtp.pre_fc_norm_embedding", weights.mtp->preFcNormEmbedding);
+        check.vector("mtp.pre_fc_norm_hidden", weights.mtp->preFcNormHidden);
+        check.vector("mtp.norm", weights.mtp->norm);
+        layer("mtp.layers.0", weights.mtp->layer);
+    }
+}
+
 void auditTokenizer(const std::filesystem::path& dir, CheckpointAudit& audit)
 {
     const Result<Tokenizer> tokenizer = Tokenizer::load(dir / "tokenizer.json");
@@ -116,6 +208,7 @@ Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir)
     audit.fileBytes = std::int64_t(checkpoint.fileBytes());
     audit.files = int(checkpoint.numFiles());
     auditWeights(weights, audit);
+    auditNumbers(weights, audit);
 
     std::vector<TensorSpec> specs = textTensors(audit.config, audit.tiedHead ? HeadLayout::Tied : HeadLayout::Untied,
                                                 withoutEnd(weights.embedding.name, "embed_tokens"));

@@ -241,6 +241,8 @@ Result<QuantizationConfig> readQuantization(const Json& object, const std::strin
     OCTAVO_CHECK(reader.text("backend", backend));
     OCTAVO_CHECK(reader.text("checkpoint_format", checkpointFormat));
     OCTAVO_CHECK(reader.boolean("sym", result.symmetric));
+    bool actOrder = false; // what the g_idx tensors say counts, but a file that says nonsense here is not trusted
+    OCTAVO_CHECK(reader.boolean("desc_act", actOrder));
 
     const std::string wantedMethods = "gptq or auto-round (int4), or no quantisation";
     const bool autoRound = result.method.ends_with("auto-round") || result.method == "auto_round";

@@ -167,6 +167,9 @@ Result<LinearWeight> Loader::int4(const std::string& module, const TensorView& q
     OCTAVO_CHECK(expectShape(*scales, scalesName, {numGroups, outFeatures}));
 
     const int claimed = m_config->quantization.groupSize;
+    if (claimed == -1 && numGroups != 1)
+        return wrong(*scales, scalesName,
+                     "has " + std::to_string(numGroups) + " groups, expected 1: config.json's group_size is -1");
     if (claimed > 0 && (inFeatures + claimed - 1) / claimed == numGroups)
         weight.groupSize = std::min(claimed, inFeatures);
     else if (inFeatures % numGroups == 0)

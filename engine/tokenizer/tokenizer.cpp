@@ -1,5 +1,6 @@
 #include "engine/tokenizer/tokenizer.h"
 
+#include "engine/model/mapped_file.h"
 #include "engine/tokenizer/bpe.h"
 #include "engine/tokenizer/normalizer.h"
 #include "engine/tokenizer/tokenizer_file.h"
@@ -8,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <fstream>
 #include <mutex>
 
 namespace octavo::engine {
@@ -56,20 +56,6 @@ private:
     std::vector<AddedToken> m_tokens;
     std::array<std::size_t, 256> m_begin{}, m_end{};
 };
-
-Result<std::string> readFile(const std::filesystem::path& path)
-{
-    std::ifstream file(path, std::ios::binary);
-    std::string content;
-    if (file) {
-        std::array<char, 1 << 16> block;
-        while (file.read(block.data(), block.size()) || file.gcount() > 0)
-            content.append(block.data(), std::size_t(file.gcount()));
-    }
-    if (file.bad() || !file.eof())
-        return Error{ErrorCode::FileUnreadable, path.string() + ": cannot be read; a model folder needs this file"};
-    return content;
-}
 
 } // namespace
 
@@ -166,11 +152,7 @@ Tokenizer::~Tokenizer() = default;
 
 Result<Tokenizer> Tokenizer::load(const std::filesystem::path& tokenizerJson)
 {
-    std::error_code error;
-    const std::filesystem::file_status status = std::filesystem::status(tokenizerJson, error);
-    if (std::filesystem::exists(status) && !std::filesystem::is_regular_file(status))
-        return Error{ErrorCode::FileUnreadable, tokenizerJson.string() + ": it is not a regular file"};
-    OCTAVO_TRY(const std::string json, readFile(tokenizerJson));
+    OCTAVO_TRY(const std::string json, readTextFile(tokenizerJson, TokenizerFile::maxBytes));
     return parse(json, tokenizerJson.string());
 }
 

@@ -14,7 +14,6 @@ namespace {
 
 using Json = nlohmann::json;
 
-constexpr std::size_t maxFileBytes = std::size_t{128} << 20;
 constexpr int maxNesting = 32;
 constexpr std::int64_t maxTokenId = (std::int64_t{1} << 21) - 1;
 constexpr std::size_t maxTokenBytes = 4096;
@@ -297,7 +296,7 @@ private:
 
 Result<TokenizerFile> TokenizerFile::parse(std::string_view json, const std::string& name)
 {
-    if (json.size() > maxFileBytes)
+    if (json.size() > maxBytes)
         return invalid(name, "is " + std::to_string(json.size()) + " bytes long; no tokenizer needs more than 128 MiB");
     if (!nestingIsBounded(json))
         return invalid(name, "is nested more than " + std::to_string(maxNesting) + " levels deep");

@@ -6,6 +6,7 @@
 #include "engine/tokenizer/pre_tokenizer.h"
 #include "engine/types.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <string>
 #include <string_view>
@@ -24,6 +25,8 @@ struct Merge {
 };
 
 struct TokenizerFile {
+    static constexpr std::size_t maxBytes = std::size_t{128} << 20; ///< no tokenizer needs more
+
     std::vector<std::string> tokens; ///< bytes by id; empty: no such token
     std::vector<AddedToken> added;
     std::vector<Merge> merges;       ///< by rank

@@ -81,7 +81,7 @@ private slots:
     {
         QTest::addColumn<QString>("pattern");
         for (const char* pattern :
-             {"", "!", "/", "[a", "a{b", "{[,a]}x{", "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"})
+             {"", "!", "/", "[a", "a{b", "{[,a]}x{", "[z-a]", "src/[!9-0]*", "[a-c\\z-a]", "\\", "a\\", "{a,b\\", "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"})
             QTest::addRow("%s", pattern) << QString::fromUtf8(pattern);
     }
 

@@ -8,6 +8,9 @@
 #include "tests/agents/demo_tokenizer.h"
 #include "tests/agents/git_fixture.h"
 
+#include <QTemporaryDir>
+
+#include <git2.h>
 #include <unistd.h>
 
 using namespace octavo;
@@ -518,6 +521,63 @@ private slots:
         VERIFY_RESULT(result);
         QCOMPARE(result->filesWithSpecialText, 1);
         QCOMPARE(idsSent(fixture.root(), *result), result->tokens);
+    }
+
+    void aDamagedBlobIsSaidToBeDamaged()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.write("b.c", QByteArray("int b;\n").repeated(200));
+        fixture.commit();
+        const QByteArray id = fixture.git({"rev-parse", "HEAD:b.c"});
+        const QString path = fixture.root() + "/.git/objects/" + id.left(2) + "/" + id.mid(2);
+        QVERIFY(QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner));
+        for (const char* garbage : {"no zlib", ""}) {
+            QFile file(path);
+            QVERIFY(file.open(QIODevice::WriteOnly));
+            file.write(garbage);
+            file.close();
+            const auto result = ingest(optionsFor(fixture.root()), services());
+            VERIFY_RESULT(result);
+            QCOMPARE(packedPaths(*result), QList<QByteArray>{"a.c"});
+            QVERIFY2(reasonFor(*result, "b.c").startsWith(QStringLiteral("damaged in this repository")),
+                     qPrintable(reasonFor(*result, "b.c")));
+        }
+    }
+
+    void aDamagedHeadIsNotAnEmptyRepository()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.commit();
+        QFile head(fixture.root() + "/.git/HEAD");
+        QVERIFY(head.open(QIODevice::WriteOnly));
+        head.write("garbage\n");
+        head.close();
+        const auto result = ingest(optionsFor(fixture.root()), services());
+        QVERIFY(!result);
+        QVERIFY2(result.error().message.find("HEAD is damaged") != std::string::npos, result.error().message.c_str());
+        auto options = optionsFor(fixture.root());
+        options.ref = "main";
+        VERIFY_RESULT(ingest(options, services()));
+    }
+
+    void settingsThatCannotBeReadStopNothing()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.commit();
+        const QTemporaryDir home;
+        QFile settings(home.filePath(".gitconfig"));
+        QVERIFY(settings.open(QIODevice::WriteOnly));
+        settings.write("[core\n\tthis is = not\x01 a file of settings\n]]");
+        settings.close();
+        QVERIFY(Repository::open(fixture.root())); // the library is there
+        git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, GIT_CONFIG_LEVEL_GLOBAL, qPrintable(home.path()));
+        const auto result = ingest(optionsFor(fixture.root()), services());
+        git_libgit2_opts(GIT_OPT_SET_SEARCH_PATH, GIT_CONFIG_LEVEL_GLOBAL, nullptr);
+        VERIFY_RESULT(result);
+        QCOMPARE(packedPaths(*result), QList<QByteArray>{"a.c"});
     }
 
     void aMissingBlobIsListed()

@@ -1,13 +1,16 @@
 #include "app/octavo_commands.h"
 #include "app/repository_options.h"
 #include "app/window_options.h"
+#include "engine/scheduler/saved_context.h"
 #include "tests/agents/git_fixture.h"
 
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
+#include <QTemporaryDir>
 
 #include <sstream>
+#include <unistd.h>
 
 using octavo::agents::tests::GitFixture;
 
@@ -124,14 +127,16 @@ private slots:
         QVERIFY(asked.err.startsWith("Reading repo @ main: 2 of 3 files"));
     }
 
-    void anEmptyRepositoryIsNoFailure() // B-02
+    void anEmptyRepositoryIsOneSentence() // B-02; status 1, so that no script takes silence for an answer
     {
         GitFixture empty;
         for (const QStringList& words : {QStringList{"ingest", "--repo", empty.root()},
+                                         QStringList{"ingest", "--repo", empty.root(), "--json"},
+                                         QStringList{"ask", "--repo", empty.root(), "--device", "cpu", "--json", "why?"},
                                          QStringList{"ask", "--repo", empty.root(), "--device", "cpu", "why?"}}) {
             const Output output = run(words);
-            QCOMPARE(output.status, 0);
-            QVERIFY2(output.err.contains("no commits yet"), output.err.constData());
+            QCOMPARE(output.status, 1);
+            QVERIFY2(output.err.contains("no commits yet") && output.err.contains("--ref"), output.err.constData());
             QCOMPARE(output.err.count('\n'), 1);
             QCOMPARE(output.out, QByteArray());
         }
@@ -149,6 +154,13 @@ private slots:
         QTest::newRow("ask not a repository") << QStringList{"ask", "--repo", "/nonexistent", "q"} << 1;
         QTest::newRow("no repository named") << QStringList{"ingest"} << 2;
         QTest::newRow("broken glob") << QStringList{"ingest", "--repo", repo, "--include", "[x"} << 2;
+        QTest::newRow("empty glob") << QStringList{"ingest", "--repo", repo, "--exclude", ""} << 2;
+        QTest::newRow("backward range") << QStringList{"ingest", "--repo", repo, "--include", "[z-a]"} << 2;
+        QTest::newRow("lone backslash") << QStringList{"ingest", "--repo", repo, "--include", "\\"} << 2;
+        QTest::newRow("no action") << QStringList{"contexts"} << 2;
+        QTest::newRow("remove nothing") << QStringList{"contexts", "remove"} << 2;
+        QTest::newRow("remove all and some") << QStringList{"contexts", "remove", "--all", "x"} << 2;
+        QTest::newRow("no such context") << QStringList{"contexts", "remove", "none"} << 1;
         QTest::newRow("no question") << QStringList{"ask", "--repo", repo} << 2;
         QTest::newRow("nine agents") << QStringList{"ask", "--repo", repo, "--agents", "9", "q"} << 2;
         QTest::newRow("unknown option") << QStringList{"ask", "--frobnicate"} << 2;
@@ -164,6 +176,65 @@ private slots:
         QVERIFY2(output.err.count('\n') == 1 && output.err.startsWith("octavo"), output.err.constData());
     }
 
+    void anotherUsersRepositoryNamesTheOptionThatReadsIt()
+    {
+        if (::geteuid() != 0)
+            QSKIP("only root can give files away");
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.commit();
+        for (const QString& path : QStringList{fixture.root(), fixture.root() + QStringLiteral("/.git")})
+            QCOMPARE(::chown(QFile::encodeName(path).constData(), 12345, 12345), 0);
+        const Output refused = run({"ingest", "--repo", fixture.root()});
+        QCOMPARE(refused.status, 1);
+        QVERIFY2(refused.err.contains("--trust"), refused.err.constData());
+        QCOMPARE(run({"ingest", "--repo", fixture.root(), "--trust"}).status, 0);
+    }
+
+    void savedContextsAreListedVerifiedAndRemoved()
+    {
+        const QTemporaryDir folder;
+        const auto contexts = [&](QStringList words) {
+            return run(QStringList{"contexts"} + words + QStringList{"--saved-contexts", folder.path(), "--json"});
+        };
+        QCOMPARE(contexts({"list"}).status, 0);
+        QCOMPARE(contexts({"list"}).out, QByteArray());
+        for (const int seed : {1, 2}) {
+            const std::vector<octavo::engine::TokenId> tokens(640, seed);
+            const std::vector<std::byte> bytes(100'000, std::byte(seed));
+            octavo::engine::SavedContext::Content content;
+            content.modelKey = 7;
+            content.model = "demo";
+            content.label = {seed == 1 ? "first" : "second", "0123456789abcdef0123456789abcdef01234567"};
+            content.tokens = tokens;
+            content.rows = {bytes};
+            content.states = {{640, 100'000, {std::span(bytes).first(64)}}};
+            QVERIFY(octavo::engine::SavedContext::write(folder.filePath(QString::number(seed) + ".context").toStdString(),
+                                                        content, [] { return false; }));
+        }
+        const auto listed = contexts({"list"}).objects();
+        QCOMPARE(listed.size(), 2);
+        for (const QJsonObject& object : listed) {
+            for (const char* key : {"id", "name", "commit", "tokens", "bytes", "last_used", "model", "state"})
+                QVERIFY2(object.contains(QLatin1String(key)), key);
+            QCOMPARE(object["tokens"].toInt(), 640);
+        }
+        QVERIFY(run({"contexts", "list", "--saved-contexts", folder.path()}).out.contains("first @ 01234567"));
+        QCOMPARE(contexts({"verify"}).status, 0);
+        QFile damaged(folder.filePath("1.context"));
+        QVERIFY(damaged.open(QIODevice::ReadWrite) && damaged.seek(20'000) && damaged.putChar('x'));
+        damaged.close();
+        const Output verified = contexts({"verify"});
+        QCOMPARE(verified.status, 1);
+        QVERIFY2(verified.out.contains("\"state\":\"damaged\""), verified.out.constData());
+        QVERIFY2(verified.out.contains("\"state\":\"verified\""), verified.out.constData());
+        QCOMPARE(contexts({"verify", "second"}).status, 0);
+        QCOMPARE(contexts({"remove", "first"}).status, 0);
+        QCOMPARE(contexts({"list"}).objects().size(), 1);
+        QCOMPARE(contexts({"remove", contexts({"list"}).objects()[0]["id"].toString().left(8)}).status, 0);
+        QCOMPARE(contexts({"list"}).objects().size(), 0);
+    }
+
     void repositoriesCannotSteerTheTerminal()
     {
         QCOMPARE(octavo::app::terminalText(QString::fromUtf8("a\x1b[31mb\tc\n\xc2\x9b")),
@@ -174,6 +245,12 @@ private slots:
     {
         QVERIFY(octavo::app::isCommand({"ask"}));
         QVERIFY(octavo::app::isCommand({"--help"}));
+        QVERIFY(octavo::app::asksForHelp({"--model", "X", "--help"}));
+        QVERIFY(!octavo::app::asksForHelp({"ask", "--help"})); // the command's own
+        QVERIFY(!octavo::app::asksForHelp({"--", "--help"}));
+        std::ostringstream help;
+        octavo::app::printWindowHelp(help);
+        QVERIFY(help.str().find("--model DIR") != std::string::npos);
         QVERIFY(!octavo::app::isCommand({}));
         QVERIFY(!octavo::app::isCommand({"/some/repository"}));
     }
@@ -187,7 +264,8 @@ private slots:
         QCOMPARE(options->workbench.engine.devices, (std::vector<std::string>{"cpu", "cpu"}));
         QVERIFY(options->workbench.databasePath.endsWith("/octavo/octavo.db"));
         QVERIFY(options->workbench.engine.savedContexts.native().ends_with("/octavo/contexts"));
-        QCOMPARE(octavo::app::readWindowOptions({"frobnicate"}).error().code, octavo::ErrorCode::NotFound);
+        QCOMPARE(octavo::app::readWindowOptions({"frobnicate"}).error().code, octavo::ErrorCode::InvalidArgument);
+        QCOMPARE(octavo::app::readWindowOptions({"/frob/nicate"}).error().code, octavo::ErrorCode::NotFound);
         QCOMPARE(octavo::app::readWindowOptions({"--frobnicate"}).error().code, octavo::ErrorCode::InvalidArgument);
     }
 

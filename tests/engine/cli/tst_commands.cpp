@@ -1,4 +1,5 @@
 #include "engine/cli/command.h"
+#include "tests/engine/checkpoint_writer.h"
 
 #include <QTemporaryDir>
 #include <QTest>
@@ -8,6 +9,8 @@
 #include <algorithm>
 #include <fstream>
 #include <sstream>
+#include <stdexcept>
+#include <streambuf>
 
 using namespace octavo::cli;
 
@@ -59,6 +62,8 @@ private slots:
         QTest::newRow("bad draft mode") << QStringList{"generate", "--prompt", "a", "--draft", "maybe"};
         QTest::newRow("bad sparse mode") << QStringList{"generate", "--prompt", "a", "--sparse", "maybe"};
         QTest::newRow("no such kind of device") << QStringList{"generate", "--prompt", "a", "--device", "tpu"};
+        QTest::newRow("no number of a GPU") << QStringList{"generate", "--prompt", "a", "--device", "cuda:-1"};
+        QTest::newRow("empty folder for contexts") << QStringList{"generate", "--prompt", "a", "--saved-contexts", ""};
     }
 
     void wrongUsageIsStatusTwoAndOneLine()
@@ -80,6 +85,10 @@ private slots:
         QTest::newRow("no model there") << QStringList{"generate", "--prompt", "a", "--model", "/nowhere"} << "/nowhere";
         QTest::newRow("no tokenizer there") << QStringList{"tokenize", "--model", "/nowhere"} << "/nowhere";
         QTest::newRow("no such file of ids") << QStringList{"generate", "--ids", "/nowhere/ids"} << "/nowhere/ids";
+        QTest::newRow("ids from a folder") << QStringList{"generate", "--ids", "/"} << "is a folder";
+        QTest::newRow("ids without end") << QStringList{"generate", "--ids", "/dev/zero"} << "more than the 256 MiB";
+        QTest::newRow("contexts where no folder can be")
+            << QStringList{"generate", "--prompt", "a", "--saved-contexts", "/dev/null/x"} << "/dev/null/x";
         QTest::newRow("context too small")
             << QStringList{"generate", "--prompt", "a b c d e f g", "--context-limit", "4"} << "limit 4";
     }
@@ -94,6 +103,51 @@ private slots:
         const Run failed = run(given);
         QCOMPARE(failed.status, 1);
         QVERIFY2(failed.err.find(part.toStdString()) != std::string::npos, failed.err.c_str());
+    }
+
+    void anInputThatCannotBeReadIsNoEmptyText()
+    {
+        struct Failing : std::streambuf {
+            int_type underflow() override { throw std::runtime_error("disk"); }
+        } failing;
+        std::istream in(&failing);
+        std::ostringstream out, err;
+        Streams streams{in, out, err};
+        QCOMPARE(runEngineCommand(std::vector<std::string>{"tokenize", "--json"}, streams), 1);
+        QVERIFY(out.str().empty());
+        QVERIFY2(err.str().find("standard input cannot be read") != std::string::npos, err.str().c_str());
+    }
+
+    void oneTokenHasNoRate()
+    {
+        const Run one = run({"generate", "--prompt", "def main():", "--max-tokens", "1", "--json"});
+        QVERIFY(nlohmann::json::parse(one.out)["tokens_per_s"].is_null());
+        const Run two = run({"generate", "--prompt", "def main():", "--max-tokens", "3", "--json"});
+        QVERIFY(nlohmann::json::parse(two.out)["tokens_per_s"].get<double>() > 0.0);
+    }
+
+    void aModelThatGivesNoNumbersIsNotMeasured()
+    {
+        using namespace octavo::engine::test;
+        const QTemporaryDir dir;
+        const std::string path = dir.path().toStdString();
+        const auto config = octavo::engine::ModelConfig::parse(smallConfigJson(), "config.json");
+        ModelWriter writer(*config, ModelForm{});
+        writer.write(path);
+        std::fstream file(path + "/model.safetensors", std::ios::in | std::ios::out | std::ios::binary);
+        file.seekg(0, std::ios::end);
+        const double size = double(file.tellg());
+        const std::vector<std::uint32_t> bad(256, 0x7fc00000);
+        for (const double part : {0.3, 0.5, 0.7, 0.9}) {
+            file.seekp(std::streamoff(part * size) / 4 * 4);
+            file.write(reinterpret_cast<const char*>(bad.data()), 1024);
+        }
+        file.close();
+        std::ofstream(path + "/ids") << "1 2 3 4 5 6 7 8";
+        const Run measured = run({"eval", "logprobs", "--model", path, "--ids", path + "/ids", "--cpu-path", "reference"});
+        QCOMPARE(measured.status, 1);
+        QVERIFY(measured.out.empty());
+        QVERIFY2(measured.err.find("no finite score") != std::string::npos, measured.err.c_str());
     }
 
     void tokenizeTakesSpecialTextAsAsked()
@@ -137,6 +191,10 @@ private slots:
         QCOMPARE(run({"generate", "--ids", "-"}, "1 2 x").status, 1);
         QCOMPARE(run({"generate", "--ids", "-"}, "1 2 99999").status, 2);
         QCOMPARE(run({"generate", "--ids", "-"}, "").status, 2);
+        const Run large = run({"generate", "--ids", "-"}, "1 2 99999999999");
+        QVERIFY2(large.err.find("byte 4 begins a number that is too large") != std::string::npos, large.err.c_str());
+        const Run binary = run({"generate", "--ids", "-"}, std::string("1 \x01", 3));
+        QVERIFY2(binary.err.find("byte 2 is 1, expected token ids") != std::string::npos, binary.err.c_str());
     }
 };
 

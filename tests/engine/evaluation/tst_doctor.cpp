@@ -46,6 +46,7 @@ private slots:
     void auditsTheDemoModel();
     void namesWhatIsMissingBesideTheWeights();
     void countsTensorsThatAreNotUsed();
+    void namesTensorsWithValuesThatAreNoNumbers();
     void fitsABasisThatHoldsMoreWithMoreDimensions();
 };
 
@@ -171,6 +172,40 @@ void TestDoctor::countsTensorsThatAreNotUsed()
     QVERIFY2(audit, audit ? "" : audit.error().message.c_str());
     QCOMPARE(audit->tensors, std::int64_t(used) + 2);
     QCOMPARE(audit->ignoredTensors, 2);
+}
+
+void TestDoctor::namesTensorsWithValuesThatAreNoNumbers()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    ModelForm form;
+    form.int4 = true;
+    const auto config = ModelConfig::parse(smallConfigJson(form), "config.json");
+    ModelWriter(*config, form).write(path);
+    QVERIFY(auditCheckpoint(path));
+    const std::size_t before = auditCheckpoint(path)->problems.size(); // it has no tokenizer
+    const auto checkpoint = Checkpoint::open(path);
+    QVERIFY(checkpoint);
+    const TensorView* scales = checkpoint->find("model.language_model.layers.1.mlp.up_proj.scales");
+    const TensorView* norm = checkpoint->find("model.language_model.norm.weight");
+    QVERIFY(scales && norm);
+    QFile file(dir.filePath("model.safetensors"));
+    QVERIFY(file.open(QIODevice::ReadWrite));
+    const QByteArray bytes = file.readAll();
+    const auto poke = [&](const TensorView& tensor, std::uint16_t bits) {
+        const QByteArray content(reinterpret_cast<const char*>(tensor.bytes.data()), qsizetype(tensor.bytes.size()));
+        file.seek(bytes.indexOf(content) + 2);
+        file.write(reinterpret_cast<const char*>(&bits), 2);
+        file.flush();
+    };
+    poke(*scales, 0x7e00); // a NaN in half
+    poke(*norm, 0xff80);   // minus infinity in bf16
+    const auto audit = auditCheckpoint(path);
+    QVERIFY2(audit, audit ? "" : audit.error().message.c_str());
+    QCOMPARE(audit->problems.size(), before + 2);
+    const std::string all = audit->problems[0] + audit->problems[1];
+    QVERIFY2(all.find("layers.1.mlp.up_proj.scales: 1 of its") != std::string::npos, all.c_str());
+    QVERIFY2(all.find("norm: 1 of its 64 values are no finite numbers") != std::string::npos, all.c_str());
 }
 
 void TestDoctor::fitsABasisThatHoldsMoreWithMoreDimensions()

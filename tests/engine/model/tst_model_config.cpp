@@ -195,6 +195,10 @@ void TestModelConfig::badValuesGiveOneLineWithKeyFoundAndExpected_data()
         "expected GPTQ packing");
     add("8 bits", "quantization_config", R"({"quant_method":"gptq","bits":8})", "is 8, expected 4");
     add("group size", "quantization_config", R"({"quant_method":"gptq","group_size":0})", "is 0, expected");
+    add("act order of another type", "quantization_config", R"({"quant_method":"gptq","desc_act":"yes"})",
+        "desc_act\" is \"yes\", expected");
+    add("group size of another type", "quantization_config", R"({"quant_method":"gptq","group_size":"128"})",
+        "is \"128\", expected");
     add("long text", "hidden_act", QByteArray("\"" + QByteArray(5000, 'x') + "\"").constData(),
         "xxx..., expected \"silu\"");
 }

@@ -54,6 +54,7 @@ private slots:
     void hashChangesWithConfigAndTensors();
     void hashChangesWithEveryByteOfTheWeights();
     void aLargeCheckpointsHashChangesWithBothEndsOfEveryTensor();
+    void oneGroupPerOutputMustBeOne();
     void misfitsGiveOneLineWithTensorFoundAndExpected_data();
     void misfitsGiveOneLineWithTensorFoundAndExpected();
 };
@@ -342,6 +343,25 @@ void TestWeights::aLargeCheckpointsHashChangesWithBothEndsOfEveryTensor()
                                  start + large, start + large + 69'999, good.size() - 500, good.size() - 1})
         QVERIFY2(hashWith(at) != hash, qPrintable(QStringLiteral("byte %1").arg(at - start)));
     QCOMPARE(hashWith(start + 5000), hash); // what is not sampled: the price of not reading 16 GB
+}
+
+void TestWeights::oneGroupPerOutputMustBeOne()
+{
+    ModelForm form;
+    form.int4 = true;
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    std::string json = smallConfigJson(form);
+    const std::string size = "\"group_size\": 16";
+    QVERIFY(json.find(size) != std::string::npos);
+    json.replace(json.find(size), size.size(), "\"group_size\": -1");
+    const auto config = ModelConfig::parse(json, "config.json");
+    QVERIFY(config);
+    ModelWriter(*config, form).write(path); // with 16 inputs a group
+    const auto weights = ModelWeights::open(path, *config);
+    QVERIFY(!weights);
+    QVERIFY2(weights.error().message.find("expected 1: config.json's group_size is -1") != std::string::npos,
+             weights.error().message.c_str());
 }
 
 void TestWeights::misfitsGiveOneLineWithTensorFoundAndExpected_data()

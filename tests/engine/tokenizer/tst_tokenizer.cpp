@@ -3,6 +3,9 @@
 #include "engine/tokenizer/bpe.h"
 #include "tests/engine/tokenizer/tiny_tokenizer.h"
 
+#include <QDir>
+#include <QFile>
+#include <QTemporaryDir>
 #include <QTest>
 
 #include <fstream>
@@ -53,6 +56,7 @@ private slots:
     void refusesBrokenFiles_data();
     void refusesBrokenFiles();
     void aMissingFileIsNamed();
+    void aFileThatCannotBeReadSaysWhy();
 };
 
 void TestTokenizer::givesTheReferenceIdsOfAllGoldenStrings()
@@ -297,6 +301,24 @@ void TestTokenizer::aMissingFileIsNamed()
     QVERIFY(!tokenizer);
     QCOMPARE(tokenizer.error().code, ErrorCode::FileUnreadable);
     QVERIFY(tokenizer.error().message.find("/nonexistent/tokenizer.json") != std::string::npos);
+}
+
+void TestTokenizer::aFileThatCannotBeReadSaysWhy()
+{
+    const QTemporaryDir dir;
+    const auto said = [&](const char* name) {
+        const auto tokenizer = Tokenizer::load(dir.filePath(name).toStdString());
+        return tokenizer ? std::string() : tokenizer.error().message;
+    };
+    QVERIFY(QDir(dir.path()).mkdir("folder"));
+    QVERIFY(QFile::link(dir.filePath("loop"), dir.filePath("loop")));
+    QVERIFY(QFile::link("/dev/zero", dir.filePath("zero")));
+    QFile sparse(dir.filePath("huge"));
+    QVERIFY(sparse.open(QIODevice::WriteOnly) && sparse.resize(std::int64_t{1} << 40));
+    QVERIFY2(said("folder").find("it is a folder") != std::string::npos, said("folder").c_str());
+    QVERIFY2(said("loop").find("Too many levels of symbolic links") != std::string::npos, said("loop").c_str());
+    QVERIFY2(said("zero").find("not a regular file") != std::string::npos, said("zero").c_str());
+    QVERIFY2(said("huge").find("1099511627776 bytes") != std::string::npos, said("huge").c_str());
 }
 
 QTEST_GUILESS_MAIN(TestTokenizer)
