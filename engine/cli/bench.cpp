@@ -19,6 +19,8 @@ constexpr std::array benches{
     Bench{"decode", runBenchDecode},
     Bench{"mixed", runBenchMixed},
     Bench{"speculation", runBenchSpeculation},
+    Bench{"reopen", runBenchReopen},
+    Bench{"cancel", runBenchCancel},
 };
 
 std::string benchNames()
@@ -42,13 +44,29 @@ Result<void> runBench(const Arguments& arguments, Streams& streams)
 
 } // namespace
 
+std::vector<engine::TokenId> uniqueTokens(std::int64_t count, engine::TokenId endId, std::uint64_t seed)
+{
+    std::vector<engine::TokenId> tokens;
+    tokens.reserve(std::size_t(count));
+    std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
+    for (std::int64_t i = 0; i < count; ++i) {
+        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+        tokens.push_back(engine::TokenId((state >> 33) % std::uint64_t(std::max(endId - 64, 1))));
+    }
+    return tokens;
+}
+
 Command benchCommand()
 {
     return {"bench", "Measures speed on this machine", benchNames(),
             joined({modelOption(),
+                    {"--shape", "NAME", "prefill, decode: random weights of qwen3.5-27b, -9b, -4b or -0.8b"},
+                    {"--rows", "K", "decode: rows of each agent in a step, as when drafts are checked (default: 1)"},
                     {"--context", "N", "tokens of context"},
                     {"--agents", "N", "agents at once"},
                     {"--seconds", "N", "how long to measure"},
+                    {"--changed", "N", "reopen: tokens at the context's end that the later commit changes"},
+                    {"--rounds", "N", "cancel: how often (default: 20)"},
                     {"--files", "DIR", "speculation: source files to ask about"},
                     {"--questions", "N", "speculation: how many (default: 6)"},
                     {"--max-tokens", "N", "speculation: the longest answer (default: 160)"},

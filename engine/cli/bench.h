@@ -3,8 +3,15 @@
 /// The kinds of `octavo-engine bench`; each stands in a file of its own and is one line in bench.cpp.
 
 #include "engine/cli/command.h"
+#include "engine/types.h"
+
+#include <cstdint>
+#include <vector>
 
 namespace octavo::cli {
+
+/// Any ordinary tokens will do for speed; each seed gives others, so that nothing is shared.
+std::vector<engine::TokenId> uniqueTokens(std::int64_t count, engine::TokenId endId, std::uint64_t seed);
 
 /// Reads a context, again and again: tokens/s beside the roofline.
 Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams);
@@ -14,5 +21,9 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams);
 Result<void> runBenchMixed(const Arguments& arguments, Streams& streams);
 /// Questions about source files, answered without drafts, with each source of drafts and with both, in turns.
 Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams);
+/// Opens a saved context again and asks: time to the first token, and what a commit that changes its end reads again.
+Result<void> runBenchReopen(const Arguments& arguments, Streams& streams);
+/// Cancels while an agent reads and while it writes: time until the engine is idle.
+Result<void> runBenchCancel(const Arguments& arguments, Streams& streams);
 
 } // namespace octavo::cli

@@ -91,19 +91,6 @@ private:
     int m_ended = 0;
 };
 
-/// Any ordinary tokens will do for speed; these differ for each seed, so that nothing is shared.
-std::vector<TokenId> fillerTokens(std::int64_t count, TokenId endId, std::uint64_t seed)
-{
-    std::vector<TokenId> tokens;
-    tokens.reserve(std::size_t(count));
-    std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-    for (std::int64_t i = 0; i < count; ++i) {
-        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-        tokens.push_back(TokenId((state >> 33) % std::uint64_t(std::max(endId - 64, 1))));
-    }
-    return tokens;
-}
-
 /// Seconds of processor time that this process takes per second with nothing to do, once it has come to rest.
 double idleLoad()
 {
@@ -148,7 +135,7 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
         engine::GenerationRequest request;
         request.id = engine->nextRequestId();
         request.agent = AgentId(std::uint32_t(agent));
-        request.prompt = fillerTokens(tokens, endId, std::uint64_t(agent) + 1);
+        request.prompt = uniqueTokens(tokens, endId, std::uint64_t(agent) + 1);
         request.maxNewTokens = maxNewTokens;
         request.drafts = false; // filler repeats itself, which would flatter the figures
         request.sampling.temperature = 1.0f;

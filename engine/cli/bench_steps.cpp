@@ -2,6 +2,7 @@
 #include "engine/cli/bench.h"
 #include "engine/cli/common.h"
 #include "engine/evaluation/machine_probe.h"
+#include "engine/model/random_weights.h"
 #include "engine/scheduler/memory_budget.h"
 
 #include <nlohmann/json.hpp>
@@ -39,11 +40,20 @@ Result<Subject> openSubject(const Arguments& arguments)
     OCTAVO_TRY(const engine::EngineOptions wanted, readEngineOptions(arguments));
     OCTAVO_TRY(const std::vector<std::string> devices, engine::resolveDevices(wanted.devices));
     Subject subject;
-    subject.model = wanted.modelDir.filename().string();
     subject.threads = wanted.threads > 0 ? wanted.threads : int(std::max(1u, std::thread::hardware_concurrency()));
-    OCTAVO_TRY(subject.config, engine::ModelConfig::load(wanted.modelDir));
-    OCTAVO_TRY(auto weights, engine::ModelWeights::open(wanted.modelDir, subject.config));
-    subject.weights = std::make_shared<const engine::ModelWeights>(std::move(weights));
+    if (arguments.has("--shape")) {
+        if (arguments.has("--model"))
+            return Error{ErrorCode::InvalidArgument, "name either --model or --shape, not both"};
+        OCTAVO_TRY(const engine::ModelShape shape, engine::modelShape(arguments.text("--shape")));
+        subject.model = shape.name;
+        subject.config = shape.config;
+        subject.weights = std::make_shared<const engine::ModelWeights>(engine::randomWeights(shape));
+    } else {
+        subject.model = wanted.modelDir.filename().string();
+        OCTAVO_TRY(subject.config, engine::ModelConfig::load(wanted.modelDir));
+        OCTAVO_TRY(auto weights, engine::ModelWeights::open(wanted.modelDir, subject.config));
+        subject.weights = std::make_shared<const engine::ModelWeights>(std::move(weights));
+    }
     engine::BackendOptions options;
     options.device = devices.front();
     options.threads = wanted.threads;
@@ -106,7 +116,7 @@ nlohmann::ordered_json share(std::int64_t part, std::int64_t whole)
 
 struct Outcome {
     std::string bench;
-    std::int64_t context = 0, agents = 1;
+    std::int64_t context = 0, agents = 1, rows = 1; ///< rows: of each agent in a step
     double tokensPerSecond = 0.0, prefillPerSecond = 0.0;
     std::vector<double> stepMs; ///< of steps, or of whole reads
     std::int64_t bytes = 0, products = 0; ///< of one of them
@@ -135,7 +145,8 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     const double fraction = median > 0.0 ? floorMs / median : 0.0;
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
-    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--device"}) {
+    for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--shape",
+                             "--rows", "--device"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }
@@ -146,7 +157,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
                                     {"shape", subject.model},
                                     {"context", outcome.context},
                                     {"agents", outcome.agents},
-                                    {"rows", 1},
+                                    {"rows", outcome.rows},
                                     {"mode", mode},
                                     {"threads", subject.threads},
                                     {"path", info.path},
@@ -213,11 +224,15 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64));
     OCTAVO_TRY(const std::int64_t agents, arguments.integer("--agents", 1, 1, 64));
     OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
+    OCTAVO_TRY(const std::int64_t rows, arguments.integer("--rows", 1, 1, 64));
     OCTAVO_TRY(const Subject subject, openSubject(arguments));
     engine::Backend& backend = *subject.backend;
-    const std::size_t vocab = std::size_t(subject.config.vocabSize);
-    std::vector<float> logits(vocab * std::size_t(agents));
-    Outcome outcome{.bench = "decode", .context = context, .agents = agents};
+    if (agents * rows > backend.maxStepRows())
+        return Error{ErrorCode::InvalidArgument, "--agents times --rows is " + std::to_string(agents * rows)
+                                                     + ", a step takes at most " + std::to_string(backend.maxStepRows())};
+    const std::size_t vocab = std::size_t(subject.config.vocabSize), perAgent = std::size_t(rows);
+    std::vector<float> logits(vocab * std::size_t(agents) * perAgent);
+    Outcome outcome{.bench = "decode", .context = context, .agents = agents, .rows = rows};
 
     std::vector<SlotId> read_;
     const auto readStart = Clock::now();
@@ -236,17 +251,19 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
         // Each round starts where the reading ended.
         std::vector<SlotId> slots;
         for (SlotId source : read_) {
-            OCTAVO_TRY(const SlotId slot, backend.forkSequence(source, context + stepsPerRound + 4));
+            OCTAVO_TRY(const SlotId slot, backend.forkSequence(source, context + (stepsPerRound + 4) * rows));
             slots.push_back(slot);
         }
-        std::vector<TokenId> tokens(slots.size(), 7);
+        std::vector<TokenId> tokens(slots.size() * perAgent, 7);
         std::vector<engine::StepEntry> entries(slots.size());
         for (int step = 0; step < stepsPerRound + 4; ++step) {
             const auto begin = Clock::now();
             for (std::size_t i = 0; i < slots.size(); ++i)
-                entries[i] = {slots[i], std::span(tokens).subspan(i, 1)};
+                entries[i] = {slots[i], std::span(tokens).subspan(i * perAgent, perAgent)};
             OCTAVO_CHECK(backend.step(entries, logits));
-            for (std::size_t i = 0; i < slots.size(); ++i) {
+            for (std::size_t i = 0; rows > 1 && i < slots.size(); ++i)
+                OCTAVO_CHECK(backend.commit(slots[i], int(rows))); // as if every draft were right
+            for (std::size_t i = 0; i < tokens.size(); ++i) {
                 const auto row = logits.begin() + std::ptrdiff_t(i * vocab);
                 tokens[i] = TokenId(std::max_element(row, row + std::ptrdiff_t(vocab)) - row);
             }
@@ -258,8 +275,9 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
         for (SlotId slot : slots)
             backend.destroySequence(slot);
     } while (secondsSince(start) < seconds);
-    outcome.tokensPerSecond = double(agents) * double(outcome.stepMs.size()) / stepping;
-    const engine::StepCost cost = engine::stepCost(subject.config, *subject.weights, context + stepsPerRound / 2, agents);
+    outcome.tokensPerSecond = double(agents * rows) * double(outcome.stepMs.size()) / stepping;
+    const engine::StepCost cost = engine::stepCost(subject.config, *subject.weights,
+                                                   context + stepsPerRound * rows / 2, agents * rows);
     outcome.bytes = cost.bytes;
     outcome.products = cost.products;
     report(arguments, streams, subject, outcome, crossing);
