@@ -18,9 +18,18 @@ QStringList list(const char* text)
 
 const QLatin1String quote("\""), apostrophe("'"), backtick("`"), tripleQuote("\"\"\""), tripleApostrophe("'''");
 
-Language cFamily()
+Language withCComments()
 {
     Language l;
+    l.lineComment = QLatin1String("//");
+    l.blockOpen = QLatin1String("/*");
+    l.blockClose = QLatin1String("*/");
+    return l;
+}
+
+Language cFamily()
+{
+    Language l = withCComments();
     l.names = list("c cpp c++ cc cxx h hpp cuda cu objc");
     l.files = list(".c .cc .cpp .cxx .h .hh .hpp .hxx .cu .cuh .inl .m");
     l.keywords =
@@ -35,9 +44,6 @@ Language cFamily()
         words("bool char char8_t char16_t char32_t double float int int8_t int16_t int32_t int64_t long short signed "
               "size_t ssize_t ptrdiff_t uint8_t uint16_t uint32_t uint64_t uintptr_t unsigned void wchar_t string "
               "string_view vector half half2");
-    l.lineComment = QLatin1String("//");
-    l.blockOpen = QLatin1String("/*");
-    l.blockClose = QLatin1String("*/");
     l.quotes = {{quote, quote}, {apostrophe, apostrophe}};
     l.preprocessor = true;
     l.rawStrings = true;
@@ -65,7 +71,7 @@ Language python()
 
 Language go()
 {
-    Language l;
+    Language l = withCComments();
     l.names = list("go golang");
     l.files = list(".go");
     l.keywords = words("break case chan const continue default defer else fallthrough false for func go goto if import "
@@ -73,9 +79,6 @@ Language go()
     l.types =
         words("any bool byte comparable complex64 complex128 error float32 float64 int int8 int16 int32 int64 rune "
               "string uint uint8 uint16 uint32 uint64 uintptr");
-    l.lineComment = QLatin1String("//");
-    l.blockOpen = QLatin1String("/*");
-    l.blockClose = QLatin1String("*/");
     l.quotes = {{quote, quote}, {backtick, backtick, false, true}, {apostrophe, apostrophe}};
     l.capitalsAreTypes = false;
     return l;
@@ -83,7 +86,7 @@ Language go()
 
 Language rust()
 {
-    Language l;
+    Language l = withCComments();
     l.names = list("rust rs");
     l.files = list(".rs");
     l.keywords =
@@ -91,9 +94,6 @@ Language rust()
               "match mod move mut pub ref return self Self static struct super trait true type union unsafe use "
               "where while");
     l.types = words("bool char f32 f64 i8 i16 i32 i64 i128 isize str u8 u16 u32 u64 u128 usize");
-    l.lineComment = QLatin1String("//");
-    l.blockOpen = QLatin1String("/*");
-    l.blockClose = QLatin1String("*/");
     l.quotes = {{QLatin1String("r#\""), QLatin1String("\"#"), false, true},
                 {quote, quote, true, true},
                 {apostrophe, apostrophe}};
@@ -103,7 +103,7 @@ Language rust()
 
 Language javaScript()
 {
-    Language l;
+    Language l = withCComments();
     l.names = list("javascript js jsx mjs typescript ts tsx");
     l.files = list(".js .jsx .mjs .cjs .ts .tsx");
     l.keywords =
@@ -113,9 +113,6 @@ Language javaScript()
               "readonly return satisfies set static super switch this throw true try type typeof undefined var "
               "void while with yield");
     l.types = words("bigint boolean never number object string symbol unknown");
-    l.lineComment = QLatin1String("//");
-    l.blockOpen = QLatin1String("/*");
-    l.blockClose = QLatin1String("*/");
     l.quotes = {{quote, quote}, {apostrophe, apostrophe}, {backtick, backtick, true, true}};
     l.attributes = true;
     return l;
@@ -123,7 +120,7 @@ Language javaScript()
 
 Language java()
 {
-    Language l;
+    Language l = withCComments();
     l.names = list("java kotlin kt");
     l.files = list(".java .kt");
     l.keywords =
@@ -132,9 +129,6 @@ Language java()
               "permits private protected public record return sealed static strictfp super switch synchronized "
               "this throw throws transient true try val var void volatile when while yield");
     l.types = words("boolean byte char double float int long short");
-    l.lineComment = QLatin1String("//");
-    l.blockOpen = QLatin1String("/*");
-    l.blockClose = QLatin1String("*/");
     l.quotes = {{tripleQuote, tripleQuote, true, true}, {quote, quote}, {apostrophe, apostrophe}};
     l.attributes = true;
     return l;
