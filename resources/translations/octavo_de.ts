@@ -1945,8 +1945,8 @@
         <translation>Definitionen finden, Code zitieren und Dateien nennen, Sekunden nach dem Lesen. Auf einer CPU werden zunächst die ersten 24.000 Tokens eines Repositorys gelesen.</translation>
     </message>
     <message>
-        <source>Explain, judge or write code. It often names the wrong file: the marks on an answer say what stands where.</source>
-        <translation>Code erklären, beurteilen oder schreiben. Es nennt oft die falsche Datei: die Marken an einer Antwort sagen, was wo steht.</translation>
+        <source>Explain, judge or write code. Now and then it names the wrong file: the marks on an answer say what stands where.</source>
+        <translation>Code erklären, beurteilen oder schreiben. Hin und wieder nennt es die falsche Datei: die Marken an einer Antwort sagen, was wo steht.</translation>
     </message>
     <message>
         <source>Octavo is made for Qwen3.8-27B in int4 from Hugging Face, on one or two GPUs of 24 GB. Download it into a folder and choose that folder in the settings; they say whether it fits before anything is loaded.</source>

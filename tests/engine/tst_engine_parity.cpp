@@ -180,7 +180,7 @@ private slots:
         auto engine = makeEngine(1, true);
         QVERIFY(engine);
         std::int64_t accepted = 0;
-        for (const std::size_t at : {3, 5}) { // "Show the code of `main`."
+        for (const std::size_t at : {4, 5}) { // they ask for code
             std::vector<std::vector<TokenId>> answers;
             for (const bool drafts : {false, true}) {
                 Recorder recorder;

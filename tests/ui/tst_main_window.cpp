@@ -684,7 +684,7 @@ private slots:
                 said += label->text();
         }
         const QString page = said.join(u'\n');
-        for (const char* word : {"49M", "often names the wrong file", "Qwen3.8-27B", "whether it fits"})
+        for (const char* word : {"parameters", "names the wrong file", "Qwen3.8-27B", "whether it fits"})
             QVERIFY2(page.contains(QLatin1String(word)), word);
         // A folder that is dropped is read without further questions.
         QSignalSpy opened(&window, &MainWindow::openRequested);

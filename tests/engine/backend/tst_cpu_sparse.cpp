@@ -209,7 +209,9 @@ void TestCpuSparse::oldRowsLieInTheTierAlone()
     reading(*dense, text(0, 3000));
     step(*made, slot, text(3000, 1));
     const std::int64_t pageBytes = dense->stats().hostTierBytes / 6; // of 512 tokens
-    const std::int64_t tier = TierShape{2, 2, 256, 64}.bytes(4000);
+    const ModelConfig& config = m_model.config;
+    const std::int64_t tier =
+        TierShape{config.numFullAttentionLayers(), config.numKvHeads, config.headDim, 64}.bytes(4000);
     // The first page, and the one that the 256 recent tokens are in.
     QCOMPARE(made->stats().hostTierBytes, tier + 2 * pageBytes);
 }
@@ -310,8 +312,9 @@ void TestCpuSparse::statisticsTellWhatWasDone()
         step(*made, slot, text(1300 + i, 1));
     const BackendStats stats = made->stats();
     QCOMPARE(stats.sparseSteps, std::int64_t(4));
-    // Two layers of two heads with a list each.
-    QCOMPARE(stats.pickedRows, std::int64_t(4 * 4 * 256));
+    // Each head of each attention layer has a list.
+    const std::int64_t lists = m_model.config.numFullAttentionLayers() * m_model.config.numKvHeads;
+    QCOMPARE(stats.pickedRows, 4 * lists * 256);
     QCOMPARE(stats.hotHits + stats.hotMisses, stats.pickedRows);
     QCOMPARE(stats.tierBytesRead, stats.hotMisses * 272);
     QVERIFY(stats.hotHits > 0);

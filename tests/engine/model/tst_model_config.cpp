@@ -54,8 +54,9 @@ void TestModelConfig::readsTheDemoModel()
     QCOMPARE(config->headDim, 256);
     QCOMPARE(config->rotaryDim, 64);
     QCOMPARE(config->ropeTheta, 1e7);
-    QCOMPARE(config->numFullAttentionLayers(), 2);
-    QCOMPARE(config->layerTypes[3], LayerType::FullAttention);
+    QCOMPARE(config->layerTypes.size(), std::size_t(config->numLayers));
+    QCOMPARE(config->layerTypes.front(), LayerType::LinearAttention);
+    QCOMPARE(config->layerTypes.back(), LayerType::FullAttention);
     QCOMPARE(config->convDim(), 2048);
     QCOMPARE(config->maxPositions, 262144);
     QVERIFY(config->tiedEmbeddings);

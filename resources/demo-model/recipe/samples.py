@@ -1,0 +1,455 @@
+"""Training and evaluation samples of the demo model: a repository context, then questions whose answers stand in it.
+
+Every answer is computed from the text of the context and its symbol table, so it is exact by construction: where a
+symbol is defined, its source, its documentation, its signature, what a file defines, who uses a name, which file holds
+a line, and "not found" for names that do not occur.
+"""
+import random
+import re
+
+import numpy as np
+
+SPECIALS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|repo_name|>', '<|file_sep|>', '<think>', '</think>',
+            '<|fim_pad|>']
+SYSTEM = 'You are Octavo, a code assistant. Answer from the repository below.'
+LANGUAGES = {'py': 'python', 'c': 'c', 'cc': 'cpp', 'cpp': 'cpp', 'h': 'cpp', 'hpp': 'cpp', 'go': 'go', 'rs': 'rust',
+             'js': 'javascript', 'mjs': 'javascript', 'ts': 'typescript', 'java': 'java', 'kt': 'kotlin',
+             'md': 'markdown', 'rst': 'rst', 'toml': 'toml', 'cmake': 'cmake', 'sh': 'bash', 'proto': 'protobuf',
+             'sql': 'sql'}
+DEFINITIONS = {'function', 'method', 'class', 'struct', 'interface', 'enum', 'macro', 'trait', 'union', 'func', 'type',
+               'const', 'generator', 'typedef', 'alias'}
+# How often each kind of question is asked. The evaluation asks as v0's did, so that figures can be compared.
+EVALUATED_KINDS = {'where': 5, 'show': 6, 'doc': 4, 'lists': 2, 'line': 2, 'uses': 2, 'missing': 1, 'files': 1,
+                   'params': 2, 'chat': 1}
+TRAINED_KINDS = {'where': 8, 'show': 4, 'doc': 3, 'lists': 2, 'line': 3, 'uses': 4, 'missing': 2, 'files': 0.5,
+                 'params': 4, 'chat': 0.3}
+
+
+class File:
+    """`ids` are the tokens of a line break, the text and another line break: what follows the path in a prompt."""
+    __slots__ = ('path', 'text', 'symbols', 'ids')
+
+    def __init__(self, path, text, symbols, ids=None):
+        self.path, self.text, self.symbols, self.ids = path, text, symbols, ids
+
+
+class Window:
+    """Lines [lo, hi) of a file as they stand in a context, under `path`; `ids` hold the path too."""
+    __slots__ = ('file', 'path', 'lines', 'lo', 'hi', 'ids')
+
+    def __init__(self, file, path, lines, lo, hi, ids):
+        self.file, self.path, self.lines, self.lo, self.hi, self.ids = file, path, lines, lo, hi, ids
+
+    def text(self):
+        return '\n'.join(self.lines[self.lo:self.hi])
+
+
+def fence(path, body):
+    return f"```{LANGUAGES.get(path.rsplit('.', 1)[-1], '')}\n{body}\n```"
+
+
+def signature(lines, start, end, limit=4, past=0):
+    """The lines that open a definition, up to the one that ends its header; v0's answers could go one line `past`."""
+    out = []
+    for i in range(start, min(end + past, start + limit)):
+        out.append(lines[i])
+        if lines[i].rstrip().endswith(('{', ':', ';', ')')):
+            break
+    return '\n'.join(out).rstrip()
+
+
+def docstring(lines, start, end):
+    """The first sentences of the Python docstring under a definition, '' where there is none."""
+    for i in range(start, min(end, start + 8)):
+        if not lines[i].rstrip().endswith(':'):
+            continue
+        j = i + 1
+        while j < len(lines) and not lines[j].strip():
+            j += 1
+        opening = re.match(r'[rRbBuU]?("""|\'\'\')(.*)', lines[j].strip()) if j < len(lines) else None
+        if not opening:
+            return ''
+        quote, body = opening.group(1), [opening.group(2)]
+        if quote in body[0]:
+            return body[0].split(quote)[0].strip()
+        for line in lines[j + 1:j + 6]:
+            if quote in line:
+                body.append(line.split(quote)[0].strip())
+                break
+            if not line.strip() and ' '.join(body).strip():
+                break
+            body.append(line.strip())
+        return ' '.join(b for b in body if b).strip()
+    return ''
+
+
+def comment_above(lines, start, first):
+    """The first sentence of the comment above a definition, '' where there is none."""
+    out, i = [], start - 1
+    while i >= first and start - i < 12:
+        line = lines[i].strip()
+        if line.startswith(('#[', '@', 'template')):
+            i -= 1
+            continue
+        if not (line.startswith(('//', '/*', '*', '#')) or line.endswith('*/')):
+            break
+        line = re.sub(r'^(///?!?|/\*\*?|\*/|\*|#+)\s?', '', line)
+        out.append(re.sub(r'\s*\*/$', '', line).strip())
+        i -= 1
+    text = ' '.join(x for x in reversed(out) if x and not x.startswith('@') and not set(x) <= set('-=*/# ')).strip()
+    if 'Copyright' in text or 'License' in text:
+        return ''
+    sentence = re.match(r'.{20,280}?[.!?](?=\s|$)', text)
+    return sentence.group(0) if sentence else text[:200].strip()
+
+
+def documentation(lines, start, end, first=0):
+    return docstring(lines, start, end) or comment_above(lines, start, first)
+
+
+class Coder:
+    """Text to token ids, with what cutting files at line breaks needs."""
+
+    def __init__(self, tokenizer):
+        self.tokenizer = tokenizer
+        self.special = {s: tokenizer.token_to_id(s) for s in SPECIALS}
+        size = max(self.special.values()) + 1
+        pieces = [tokenizer.id_to_token(i) or '' for i in range(size)]
+        self.line_breaks = np.array([p.count('\u010a') for p in pieces], dtype=np.int32)  # byte 10, byte-level
+        self.new_line = np.array(self.encode('\n'), dtype=np.uint16)
+
+    def encode(self, text):
+        return self.tokenizer.encode(text, add_special_tokens=False).ids
+
+    def encode_with_starts(self, text):
+        """Ids, and the character each of them begins at."""
+        coded = self.tokenizer.encode(text, add_special_tokens=False)
+        return coded.ids, [o[0] for o in coded.offsets]
+
+    def line_starts(self, ids):
+        """(line, token index) of each line of a File's ids that a token begins at."""
+        at = np.flatnonzero(self.line_breaks[ids])
+        return np.cumsum(self.line_breaks[ids[at]]) - 1, at + 1
+
+
+class Renamer:
+    """Other names for the folders and files of one context, so that paths are read and not remembered."""
+
+    def __init__(self, words, rng):
+        self.words, self.rng, self.folders, self.taken, self.paths = words, rng, {}, set(), []
+        self.keep = rng.random() * 0.7
+
+    def word(self, old):
+        return old if self.rng.random() < self.keep else self.rng.choice(self.words)
+
+    def __call__(self, path):
+        *folders, name = path.split('/')
+        for folder in folders:
+            if folder not in self.folders:
+                self.folders[folder] = self.word(folder)
+        folders = [self.folders[f] for f in folders]
+        stem, dot, ending = name.rpartition('.')
+        stem = self.word(stem)
+        if self.paths and self.rng.random() < 0.25:  # nearly the same as another one
+            other = self.rng.choice(self.paths)
+            *other_folders, other_name = other.split('/')
+            other_stem = other_name.rpartition('.')[0]
+            how = self.rng.randrange(4)
+            if how == 0:
+                stem = other_stem
+            elif how == 1:
+                folders, stem = other_folders, other_stem + self.rng.choice(['_test', '2', '_impl', 's', '_utils'])
+            elif how == 2:
+                folders = other_folders + [self.rng.choice(self.words)]
+            else:
+                folders, stem = other_folders[:-1] + [self.rng.choice(self.words)], other_stem
+        new = '/'.join(folders + [stem + dot + ending])
+        if new in self.taken or not stem:
+            new = path
+        self.taken.add(new)
+        self.paths.append(new)
+        return new
+
+
+class Context:
+    """Windows of one repository's files and the questions that can be asked about them."""
+
+    def __init__(self, repo, windows, rng, foreign, hard=False, kinds=None):
+        self.repo, self.windows, self.rng, self.foreign, self.hard = repo, windows, rng, foreign, hard
+        self.past = 0  # 1: answer as v0 was trained to
+        kinds = kinds or EVALUATED_KINDS
+        self.kinds, self.shares = list(kinds), list(kinds.values())
+        self.table = {}
+        for w in windows:
+            for name, kind, first, last in w.file.symbols:
+                first -= 1
+                if kind in DEFINITIONS and w.lo <= first < last <= min(w.hi, len(w.lines)) and len(name) > 2 \
+                        and not name.startswith(('__', 'Anonymous', 'anon')):
+                    self.table.setdefault(name, []).append((w, kind, first, last))
+        self.unique = [k for k, v in self.table.items() if len(v) == 1]
+        self.few = [k for k, v in self.table.items() if len(v) <= 3]
+        self.several = [k for k in self.few if len(self.table[k]) > 1]
+        self.text = '\n'.join(w.text() for w in windows)
+        self.asked = set()
+
+    def question(self):
+        """(kind, question, answer), or None where the draw gave none."""
+        kind = self.rng.choices(self.kinds, self.shares)[0]
+        if kind in ('where', 'uses'):
+            names = self.several if self.hard and self.several and self.rng.random() < 0.15 else self.few
+        else:
+            names = self.unique
+        subject = None
+        if kind in ('where', 'uses', 'show', 'doc', 'params'):
+            if not names:
+                return None
+            subject = self.rng.choice(names)
+        elif kind in ('lists', 'line'):
+            if not self.windows:
+                return None
+            subject = self.rng.choice(self.windows)
+        if self.hard and subject is not None:
+            key = (kind, subject if isinstance(subject, str) else subject.path)
+            if kind != 'line' and key in self.asked:
+                return None
+            self.asked.add(key)
+        pair = getattr(self, 'ask_' + kind)(subject)
+        return (kind,) + pair if pair else None
+
+    def questions(self, count):
+        """Up to `count` of (kind, question, answer)."""
+        out = []
+        for _ in range(count * 3):
+            if len(out) >= count:
+                break
+            asked = self.question()
+            if asked:
+                out.append(asked)
+        return out
+
+    def header(self, w, first, last):
+        return fence(w.path, signature(w.lines, first, last, past=self.past))
+
+    def ask_where(self, name):
+        hits = self.table[name]
+        question = self.rng.choice([
+            f'Where is `{name}` defined?', f'where is {name} defined', f'Find the definition of `{name}`.',
+            f'In which file is `{name}`?', f'Which file defines {name}?', f'Where can I find `{name}`?',
+            f'Locate {name}.'])
+        parts = [f'`{w.path}`:\n\n{self.header(w, a, b)}' for w, _, a, b in hits]
+        if len(parts) == 1:
+            return question, f'`{name}` is defined in {parts[0]}'
+        return question, f'`{name}` is defined in {len(parts)} places.\n\n' + '\n\n'.join(parts)
+
+    def ask_show(self, name):
+        w, _, a, b = self.table[name][0]
+        name = next(s[0] for s in w.file.symbols if s[2] == a + 1 and s[3] == b)
+        body = w.lines[a:b]
+        if not 2 <= len(body) <= 45 or (self.hard and len(body) > 12 and self.rng.random() < 0.7):
+            return None
+        question = self.rng.choice([
+            f'Show me `{name}`.', f'Show the code of `{name}`.', f'Print the implementation of {name}.',
+            f'What does the source of `{name}` look like?', f'show {name}', f'How is `{name}` implemented?',
+            f'Give me the full definition of `{name}`.'])
+        return question, f'`{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(body))
+
+    def ask_doc(self, name):
+        w, _, a, b = self.table[name][0]
+        text = documentation(w.lines, a, b, w.lo)
+        if not 15 <= len(text) <= 300:
+            return None
+        question = self.rng.choice([f'What does `{name}` do?', f'Explain `{name}`.', f'what is {name} for',
+                                    f'What is the purpose of `{name}`?', f'Explain what {name} does.'])
+        return question, f'{text}\n\nIt is defined in `{w.path}`:\n\n{self.header(w, a, b)}'
+
+    def ask_params(self, name):
+        w, kind, a, b = self.table[name][0]
+        if kind not in ('function', 'method', 'func'):
+            return None
+        header = signature(w.lines, a, b, 6, self.past)
+        if name + '(' not in header or ')' not in header:
+            return None
+        question = self.rng.choice([f'What parameters does `{name}` take?', f'What is the signature of `{name}`?',
+                                    f'How do I call `{name}`?', f'What are the arguments of {name}?'])
+        return question, f'The signature of `{name}` in `{w.path}` is:\n\n{fence(w.path, header)}'
+
+    def ask_lists(self, w):
+        found = [(n, k) for n, k, a, b in w.file.symbols if w.lo <= a - 1 and b <= w.hi and k in DEFINITIONS
+                 and k != 'method' and not n.startswith(('Anonymous', 'anon'))]
+        if not 1 <= len(found) <= 20:
+            return None
+        question = self.rng.choice([f'What is defined in `{w.path}`?', f'List the definitions in `{w.path}`.',
+                                    f'What does {w.path} contain?'])
+        return question, f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for n, k in found)
+
+    def ask_line(self, w):
+        for _ in range(8):
+            i = self.rng.randrange(w.lo, w.hi)
+            line = w.lines[i].strip()
+            if 20 <= len(line) <= 100 and '`' not in line and self.text.count(line) == 1:
+                around = '\n'.join(w.lines[max(w.lo, i - 2):min(w.hi, i + 3)])
+                question = self.rng.choice([f'Which file contains `{line}`?', f'Where is the line `{line}`?',
+                                            f'Find `{line}`.'])
+                return question, f'That line is in `{w.path}`:\n\n{fence(w.path, around)}'
+        return None
+
+    def ask_uses(self, name):
+        pattern = re.compile(r'(?<![\w])' + re.escape(name) + r'(?![\w])')
+        hits = []
+        for w in self.windows:
+            if name not in w.file.text:
+                continue
+            defined = {a for n, _, a, _ in w.file.symbols if n == name}
+            for i in range(w.lo, w.hi):
+                if name in w.lines[i] and (i + 1) not in defined and pattern.search(w.lines[i]):
+                    hits.append((w.path, w.lines[i].strip()))
+        if not 1 <= len(hits) <= 6 or any(len(line) > 140 for _, line in hits):
+            return None
+        question = self.rng.choice([f'Where is `{name}` used?', f'Who uses `{name}`?', f'Find the uses of {name}.',
+                                    f'Which code refers to `{name}`?'])
+        return question, f'`{name}` is used here:\n\n' + '\n'.join(f'- `{p}`: `{line}`' for p, line in hits)
+
+    def absent_name(self):
+        """A name that could be asked for: of another context, or made from the names of this one."""
+        if self.hard and len(self.few) > 4 and self.rng.random() < 0.4:
+            one, two = (re.findall(r'[A-Z]?[a-z0-9]+|[A-Z]+|_+', n) for n in self.rng.sample(self.few, 2))
+            return ''.join(one[:max(1, len(one) - 1)] + two[-1:])
+        return self.rng.choice(self.foreign)
+
+    def ask_missing(self, _):
+        for _ in range(8):
+            name = self.absent_name()
+            if len(name) > 5 and name not in self.text:
+                question = self.rng.choice([f'Where is `{name}` defined?', f'Show me `{name}`.',
+                                            f'What does `{name}` do?', f'where is {name}'])
+                return question, f'I could not find `{name}` in the loaded files.'
+        return None
+
+    def ask_files(self, _):
+        if len(self.windows) > 24:
+            return None
+        question = self.rng.choice(['Which files are loaded?', 'What files can you see?',
+                                    'List the files in the context.', 'What is in this repository?'])
+        names = '\n'.join(f'- `{w.path}`' for w in self.windows)
+        return question, f'These files of `{self.repo}` are loaded:\n\n{names}'
+
+    def ask_chat(self, _):
+        hello = 'Hello! Ask me about the loaded repository: where something is defined, what it does, or to show its ' \
+            'code.'
+        return self.rng.choice([
+            ('hi', hello), ('Hello', hello), ('Thanks!', 'You are welcome.'), ('thank you', 'You are welcome.'),
+            ('What can you do?', 'I answer questions about the loaded files: where a symbol is defined or used, what '
+             'it does, its signature, its source, and what a file contains. I quote the source, so you can check '
+             'every answer.'),
+            ('Who are you?', 'I am Octavo, a small code assistant that answers from the files loaded in this pane.')])
+
+
+class Builder:
+    """Draws contexts and samples. `repos` is {name: [File]}; `renaming` gives contexts other paths now and then."""
+
+    def __init__(self, repos, coder, rng, renaming=0.0):
+        self.repos, self.coder, self.rng, self.renaming = repos, coder, rng, renaming
+        self.names = sorted(repos)
+        self.shares = [max(1.0, sum(len(f.text) for f in repos[n])) ** 0.6 for n in self.names]
+        self.foreign = [s[0] for n in self.names for f in repos[n][:60] for s in f.symbols[:10] if len(s[0]) > 5]
+        self.words = sorted({w for n in self.names for f in repos[n] for w in f.path.rsplit('.', 1)[0].split('/')
+                             if 2 <= len(w) <= 24}) if renaming else []
+
+    def window(self, file, path, left, budget):
+        """All of a file, or a run of its lines, in at most `left` tokens; None where neither fits."""
+        head = np.array(self.coder.encode(path), dtype=np.uint16)
+        left -= len(head)
+        lines = file.text.split('\n')
+        if len(file.ids) <= left and (len(file.ids) < budget * 0.6 or self.rng.random() < 0.3):
+            return Window(file, path, lines, 0, len(lines), np.concatenate((head, file.ids)))
+        take = min(left, int(budget * self.rng.uniform(0.15, 0.6)))
+        line, at = self.coder.line_starts(file.ids)
+        line, at = line[:-1], at[:-1]  # the last one is the end of the text
+        if len(line) < 8:
+            return None
+        first = self.rng.randrange(max(1, len(line) - 8)) if self.rng.random() < 0.7 else 0
+        last = int(np.searchsorted(at, at[first] + take - 1, 'right')) - 1
+        if last <= first or line[last] - line[first] < 5:
+            return None
+        ids = np.concatenate((head, self.coder.new_line, file.ids[at[first]:at[last]]))
+        return Window(file, path, lines, int(line[first]), int(line[last]), ids)
+
+    def windows(self, budget):
+        rng = self.rng
+        repo = rng.choices(self.names, self.shares)[0]
+        files = self.repos[repo]
+        anchor = rng.randrange(len(files))
+        near = files[max(0, anchor - 40):anchor + 40]
+        renamer = Renamer(self.words, rng) if rng.random() < self.renaming else lambda path: path
+        out, used, seen = [], 0, set()
+        for f in rng.sample(near, len(near)) + rng.sample(files, min(len(files), 60 + budget // 400)):
+            if f.path in seen:
+                continue
+            if budget - used < 120:
+                break
+            w = self.window(f, renamer(f.path), budget - used - 1, budget)
+            if w:
+                seen.add(f.path)
+                out.append(w)
+                used += len(w.ids) + 1
+        if rng.random() < 0.5:
+            out.sort(key=lambda w: w.path)
+        return repo, out
+
+    def context(self, budget, kinds=None, hard=False):
+        repo, windows = self.windows(budget)
+        return Context(repo, windows, self.rng, self.foreign, hard, kinds)
+
+    def render(self, context):
+        """Ids of the system turn: what every conversation about this context begins with."""
+        encode, special = self.coder.encode, self.coder.special
+        ids = [special['<|im_start|>']] + encode('system\n' + SYSTEM + '\n')
+        ids += [special['<|repo_name|>']] + encode(context.repo + '\n')
+        for w in context.windows:
+            ids.append(special['<|file_sep|>'])
+            ids.extend(w.ids.tolist())
+        return ids + [special['<|im_end|>']] + encode('\n')
+
+    def question_ids(self, question):
+        encode, special = self.coder.encode, self.coder.special
+        return [special['<|im_start|>']] + encode('user\n' + question) + [special['<|im_end|>']] + encode('\n') \
+            + [special['<|im_start|>']] + encode('assistant\n')
+
+    def turn(self, question, answer, paths=()):
+        """(head, answer ids, their weights): first tokens and paths weigh three times what quoted text does."""
+        ids, starts = self.coder.encode_with_starts(answer)
+        weights = np.ones(len(ids) + 1, dtype=np.float16)
+        weights[0] = 3
+        starts = np.array(starts)
+        for path in paths:
+            at = answer.find('`' + path + '`')
+            while at >= 0:
+                weights[:-1][(starts >= at) & (starts < at + len(path) + 2)] = 3
+                at = answer.find('`' + path + '`', at + 1)
+        return self.question_ids(question), ids + [self.coder.special['<|im_end|>']], weights
+
+    def sample(self, length):
+        """Token ids and loss weights, exactly `length` of each; text outside answers weighs next to nothing."""
+        rng = self.rng
+        ids, weights = [], []
+        closing = self.coder.encode('\n')
+        while len(ids) < length:
+            left = length - len(ids)
+            share = rng.uniform(0.3, 0.7) if left <= 8192 else rng.uniform(0.65, 0.88) if left <= 20000 \
+                else rng.uniform(0.78, 0.92)
+            context = self.context(max(300, int(left * share)), TRAINED_KINDS, hard=True)
+            base = self.render(context)
+            ids += base
+            weights.append(np.where(np.random.default_rng(rng.getrandbits(32)).random(len(base)) < 0.08, 0.2, 0.0))
+            paths, misses = [w.path for w in context.windows], 0
+            while len(ids) < length and misses < 40:
+                asked = context.question()
+                if not asked:
+                    misses += 1
+                    continue
+                misses = 0
+                kind, question, answer = asked
+                head, tail, w = self.turn(question, answer, [p for p in paths if p in answer])
+                ids += head + tail + closing
+                weights += [np.zeros(len(head)), w if kind != 'chat' else w * 0.3, np.zeros(len(closing))]
+        return np.array(ids[:length], dtype=np.uint16), np.concatenate(weights)[:length].astype(np.float16)
