@@ -70,6 +70,7 @@ struct CpuForward::Private {
     float* maxima = nullptr;
     float* sums = nullptr;
     float* context = nullptr;         // (maxRows * heads per KV head, headDim)
+    std::vector<cpu::GdnRow> gdnRows;
     std::int8_t* tierRows = nullptr;  // one page of one head: keys, values
     float* tierScales = nullptr;      // keys', values'
 };
@@ -410,12 +411,13 @@ void CpuForward::gdnStep(int thread, const CpuLayer& layer, Range keyHeads)
                 std::memcpy(own.state, state, std::size_t(m_shape.headFloats()) * sizeof(float));
                 state = own.state;
             }
+            own.gdnRows.resize(std::size_t(rows));
             for (int t = 0; t < rows; ++t) {
                 const float* conv = m_conv + std::int64_t(first + t) * c.convDim();
                 const float* gate = own.betaAlpha + (first + t) * gateStride;
                 const float g = -gdn.decayRate[std::size_t(head)] *
                                 softplus(gate[c.linearNumValueHeads + head] + gdn.dtBias[std::size_t(head)]);
-                cpu::GdnRow row;
+                cpu::GdnRow& row = own.gdnRows[std::size_t(t)];
                 row.q = conv + head / ratio * keyDim;
                 row.k = conv + c.keyDim() + head / ratio * keyDim;
                 row.v = conv + 2 * c.keyDim() + head * c.linearValueHeadDim;
@@ -430,8 +432,9 @@ void CpuForward::gdnStep(int thread, const CpuLayer& layer, Range keyHeads)
                         std::memcpy(sequence.pendingKeys(layer.kindIndex, t, rows) + head / ratio * keyDim, row.k,
                                     std::size_t(keyDim) * sizeof(float));
                 }
-                m_kernels.gdnRecurrent(state, keyDim, c.linearValueHeadDim, &row, 1);
             }
+            // All rows at once: the state is read a strip at a time, and stays near for the next row.
+            m_kernels.gdnRecurrent(state, keyDim, c.linearValueHeadDim, own.gdnRows.data(), rows);
         }
         first += rows;
     }
@@ -692,13 +695,15 @@ void CpuForward::commit(CpuSequence& sequence, int kept)
         const int ratio = m_shape.valueHeads / std::max(1, m_shape.keyHeads);
         for (int i = heads.begin; i < heads.end; ++i) {
             const int layer = i / m_shape.valueHeads, head = i % m_shape.valueHeads;
+            std::vector<cpu::GdnRow>& gdnRows = m_private[std::size_t(thread)]->gdnRows;
+            gdnRows.resize(std::size_t(kept));
             for (int t = 0; t < kept; ++t) {
-                cpu::GdnRow row;
+                cpu::GdnRow& row = gdnRows[std::size_t(t)];
                 row.k = sequence.pendingKeys(layer, t, rows) + head / ratio * m_shape.keyDim;
                 row.d = sequence.pendingCorrections(layer, t, rows) + head * m_shape.valueDim;
                 row.decay = sequence.pendingDecays(layer, t, rows)[head];
-                m_kernels.gdnReplay(sequence.state(layer, head), m_shape.keyDim, m_shape.valueDim, &row, 1);
             }
+            m_kernels.gdnReplay(sequence.state(layer, head), m_shape.keyDim, m_shape.valueDim, gdnRows.data(), kept);
         }
         const Range layers = share(m_shape.layers, thread);
         for (int layer = layers.begin; layer < layers.end; ++layer) {

@@ -69,6 +69,7 @@ Command benchCommand()
                     {"--rounds", "N", "cancel: how often (default: 20)"},
                     {"--files", "DIR", "speculation: source files to ask about"},
                     {"--questions", "N", "speculation: how many (default: 6)"},
+                    {"--show", "", "speculation: print questions and answers on stderr"},
                     {"--max-tokens", "N", "speculation: the longest answer (default: 160)"},
                     {"--mtp", "on|off", "prefill, decode: keep what MTP drafts need (default: off)"}},
                    joined(engineOptions(), {jsonOption()})),

@@ -9,8 +9,10 @@
 #include <future>
 #include <ostream>
 
-namespace octavo::cli {
-namespace {
+namespace octavo::cli
+{
+namespace
+{
 
 using engine::DraftSources;
 
@@ -27,9 +29,12 @@ struct Cell {
     const char* before; ///< the question around a function's name
     const char* after;
     float temperature;
+    bool quotes; ///< only answers that hold a block of code count
 };
-/// Greedy answers that copy code; and text that the model makes up, drawn, so that it does not fall into repeating itself.
-constexpr std::array cells{Cell{"quotes", "Show me `", "`.", 0.0f}, Cell{"prose", "Explain in detail what ", " does.", 1.0f}};
+/// Greedy answers that copy code; and text that the model makes up, drawn, so that it does not fall into repeating
+/// itself.
+constexpr std::array cells{Cell{"quotes", "Show me `", "`.", 0.0f, true},
+                           Cell{"prose", "Explain in detail what ", " does.", 1.0f, false}};
 
 struct Sum {
     std::int64_t tokens = 0, accepted = 0;
@@ -71,11 +76,12 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const std::int64_t questions, arguments.integer("--questions", 6, 1, 1000));
     OCTAVO_TRY(const std::int64_t maxTokens, arguments.integer("--max-tokens", 160, 16, 1 << 20));
     OCTAVO_TRY(const auto engine, openEngine(arguments, streams));
-    OCTAVO_TRY(const SourcePrompts prompts, SourcePrompts::read(arguments.text("--files"), engine->tokenizer(), context));
+    OCTAVO_TRY(const SourcePrompts prompts,
+               SourcePrompts::read(arguments.text("--files"), engine->tokenizer(), context));
 
     for (const Cell& cell : cells) {
         std::array<Sum, modes.size()> sums;
-        std::int64_t different = 0;
+        std::int64_t different = 0, counted = 0;
         for (std::int64_t question = 0; question < questions; ++question) {
             const auto& functions = prompts.functions();
             const std::string& name = functions[std::size_t(question) * functions.size() / std::size_t(questions)];
@@ -86,6 +92,7 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
             request.sampling.temperature = cell.temperature;
             request.sampling.seed = std::uint64_t(question);
             std::vector<engine::TokenId> plain;
+            std::array<Sum, modes.size()> ofAnswer;
             for (std::size_t turn = 0; turn < modes.size(); ++turn) {
                 // Each mode comes first in its turn; each has an agent of its own, which learns from its own drafts.
                 const std::size_t mode = (turn + std::size_t(question)) % modes.size();
@@ -94,18 +101,30 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
                 request.draftSources = modes[mode].sources;
                 OCTAVO_TRY(const Answer answer, answerTo(*engine, request));
                 const auto& stats = std::get<engine::Finished>(answer.last).stats;
-                sums[mode].tokens += stats.newTokens;
-                sums[mode].accepted += stats.acceptedDrafts;
-                sums[mode].decodeMs += stats.decodeMs;
-                if (turn == 0)
+                ofAnswer[mode] = {stats.newTokens, stats.acceptedDrafts, stats.decodeMs};
+                if (turn == 0) {
                     plain = answer.ids;
+                    if (arguments.has("--show"))
+                        streams.err << cell.before << name << cell.after << '\n'
+                                    << engine->tokenizer().decode(plain) << "\n\n";
+                }
                 different += answer.ids != plain;
+            }
+            if (cell.quotes && engine->tokenizer().decode(plain).find("```") == std::string::npos)
+                continue;
+            ++counted;
+            for (std::size_t mode = 0; mode < modes.size(); ++mode) {
+                sums[mode].tokens += ofAnswer[mode].tokens;
+                sums[mode].accepted += ofAnswer[mode].accepted;
+                sums[mode].decodeMs += ofAnswer[mode].decodeMs;
             }
         }
         for (std::size_t mode = 0; mode < modes.size(); ++mode) {
             const Sum& sum = sums[mode];
-            const double ratio = sums[0].tokensPerSecond() > 0.0 ? sum.tokensPerSecond() / sums[0].tokensPerSecond() : 0.0;
-            const double perStep = sum.tokens > sum.accepted ? double(sum.tokens) / double(sum.tokens - sum.accepted) : 0.0;
+            const double ratio =
+                sums[0].tokensPerSecond() > 0.0 ? sum.tokensPerSecond() / sums[0].tokensPerSecond() : 0.0;
+            const double perStep =
+                sum.tokens > sum.accepted ? double(sum.tokens) / double(sum.tokens - sum.accepted) : 0.0;
             if (arguments.has("--json")) {
                 const nlohmann::ordered_json line{{"bench", "speculation"},
                                                   {"device", engine->metrics().devices.front().device},
@@ -114,6 +133,7 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
                                                   {"answers", cell.name},
                                                   {"mode", modes[mode].name},
                                                   {"questions", questions},
+                                                  {"answers_counted", counted},
                                                   {"tokens", sum.tokens},
                                                   {"tokens_per_s", sum.tokensPerSecond()},
                                                   {"ratio", ratio},
@@ -122,8 +142,8 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
                 streams.out << line.dump() << '\n';
             } else {
                 streams.out << cell.name << ", drafts " << modes[mode].name << ": " << sum.tokensPerSecond()
-                            << " tokens/s, " << ratio << " of none, " << perStep << " tokens per step ("
-                            << sum.tokens << " tokens, " << different << " answers differ)\n";
+                            << " tokens/s, " << ratio << " of none, " << perStep << " tokens per step (" << sum.tokens
+                            << " tokens of " << counted << " answers, " << different << " answers differ)\n";
             }
         }
     }

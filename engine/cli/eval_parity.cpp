@@ -16,15 +16,17 @@
 
 #include <unistd.h>
 
-namespace octavo::cli {
-namespace {
+namespace octavo::cli
+{
+namespace
+{
 
 using engine::Engine;
 using engine::EngineOptions;
 using engine::TokenId;
 using Json = nlohmann::ordered_json;
 
-constexpr std::int64_t shortestContext = 1024, longestReadForEach = 8192;
+constexpr std::int64_t shortestContext = 1024, longestReadForEach = 4096;
 constexpr int answerTokens = 24;
 constexpr std::array questionForms{"Show me `", "Where is `", "What does `"};
 constexpr std::array questionEnds{"`.", "` defined?", "` do?"};
@@ -45,7 +47,10 @@ struct Way {
 class Asker
 {
 public:
-    explicit Asker(Engine& engine) : m_engine(engine) {}
+    explicit Asker(Engine& engine)
+        : m_engine(engine)
+    {
+    }
 
     Result<std::vector<std::vector<TokenId>>> ask(const std::vector<const Question*>& questions, int together,
                                                   bool drafts, std::int64_t& reused)
@@ -113,7 +118,8 @@ private:
 
 /// A folder for saved contexts that goes when this does.
 struct ScratchFolder {
-    std::filesystem::path path = std::filesystem::temp_directory_path() / ("octavo-parity-" + std::to_string(::getpid()));
+    std::filesystem::path path =
+        std::filesystem::temp_directory_path() / ("octavo-parity-" + std::to_string(::getpid()));
     ~ScratchFolder()
     {
         std::error_code ignored;
@@ -132,8 +138,8 @@ Result<std::vector<Question>> makeQuestions(const Arguments& arguments, const en
         for (std::int64_t i = 0; i < each; ++i) {
             Question question;
             const std::size_t form = std::size_t(i) % questionForms.size();
-            question.prompt = prompts.ask(questionForms[form] + names[std::size_t(i) * names.size() / std::size_t(each)]
-                                          + questionEnds[form]);
+            question.prompt = prompts.ask(
+                questionForms[form] + names[std::size_t(i) * names.size() / std::size_t(each)] + questionEnds[form]);
             question.contextTokens = std::int64_t(prompts.context().size());
             questions.push_back(std::move(question));
         }
@@ -157,8 +163,9 @@ Result<Json> evalParity(const Arguments& arguments, Streams& streams)
     for (const Question& question : questions)
         all.push_back(&question);
 
-    std::array ways{Way{"in an engine of its own"}, Way{"after the others, the context reused"}, Way{"a second time"},
-                    Way{"with drafts"},             Way{"beside seven others"},                  Way{"from disk after a restart"},
+    std::array ways{Way{"in an engine of its own"}, Way{"after the others, the context reused"},
+                    Way{"a second time"},           Way{"with drafts"},
+                    Way{"beside seven others"},     Way{"from disk after a restart"},
                     Way{"on two workers"}};
     auto take = [&](Way& way, const std::vector<std::vector<TokenId>>& answers) {
         for (std::size_t i = 0; i < answers.size(); ++i)
@@ -205,10 +212,13 @@ Result<Json> evalParity(const Arguments& arguments, Streams& streams)
     Json found = Json::array();
     std::int64_t different = 0;
     for (const Way& way : ways) {
-        found.push_back({{"way", way.name}, {"asked", way.asked}, {"different", way.different}, {"reused_tokens", way.reusedTokens}});
+        found.push_back({{"way", way.name},
+                         {"asked", way.asked},
+                         {"different", way.different},
+                         {"reused_tokens", way.reusedTokens}});
         different += way.different;
     }
-    return Json{{"eval", "parity"},  {"prompts", questions.size()}, {"shortest_context", shortestContext},
+    return Json{{"eval", "parity"},           {"prompts", questions.size()}, {"shortest_context", shortestContext},
                 {"longest_context", longest}, {"different", different},      {"ways", found}};
 }
 

@@ -8,8 +8,10 @@
 #include <sstream>
 #include <system_error>
 
-namespace octavo::cli {
-namespace {
+namespace octavo::cli
+{
+namespace
+{
 
 constexpr std::array<std::string_view, 8> sourceEndings{".h", ".hpp", ".c", ".cc", ".cpp", ".py", ".rs", ".go"};
 
@@ -49,7 +51,8 @@ Result<SourcePrompts> SourcePrompts::read(const std::filesystem::path& folder, c
     std::error_code problem;
     for (std::filesystem::recursive_directory_iterator at(folder, problem), last; !problem && at != last;
          at.increment(problem)) {
-        if (at->is_regular_file(problem) && std::ranges::find(sourceEndings, at->path().extension()) != sourceEndings.end())
+        if (at->is_regular_file(problem) &&
+            std::ranges::find(sourceEndings, at->path().extension()) != sourceEndings.end())
             files.push_back(at->path());
     }
     if (problem)

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Prompts about real source files, for benches and parity runs: a folder's files as a context, and questions about what
-/// is defined in them. Without git and ignore rules: what Octavo itself asks is made by agents/prompt.
+/// Prompts about real source files, for benches and parity runs: a folder's files as a context, and questions about
+/// what is defined in them. Without git and ignore rules: what Octavo itself asks is made by agents/prompt.
 
 #include "engine/result.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -11,13 +11,14 @@
 #include <string>
 #include <vector>
 
-namespace octavo::cli {
+namespace octavo::cli
+{
 
 class SourcePrompts
 {
 public:
-    /// Reads source files under `folder`, in order of their paths, until they fill `tokens`; the last one is cut. Fails with
-    /// NotFound where there is none, Unsupported where the tokenizer has no ChatML tokens.
+    /// Reads source files under `folder`, in order of their paths, until they fill `tokens`; the last one is cut. Fails
+    /// with NotFound where there is none, Unsupported where the tokenizer has no ChatML tokens.
     static Result<SourcePrompts> read(const std::filesystem::path& folder, const engine::Tokenizer& tokenizer,
                                       std::int64_t tokens);
 
@@ -30,7 +31,10 @@ public:
     std::vector<engine::TokenId> ask(const std::string& question) const;
 
 private:
-    explicit SourcePrompts(const engine::Tokenizer& tokenizer) : m_tokenizer(&tokenizer) {}
+    explicit SourcePrompts(const engine::Tokenizer& tokenizer)
+        : m_tokenizer(&tokenizer)
+    {
+    }
     void append(std::vector<engine::TokenId>& ids, const std::string& text) const;
 
     const engine::Tokenizer* m_tokenizer;

@@ -18,19 +18,28 @@ std::uint64_t nextRandom(std::uint64_t& state)
     return z ^ (z >> 31);
 }
 
+constexpr std::size_t expBlock = 8;
+
 // exp(x) for x <= 0 out of additions and multiplications alone: libm's last bit differs between machines, and one bit
-// can decide a draw. Relative error below 1e-15.
-double portableExp(double x)
+// can decide a draw. Relative error below 1e-15. A block at a time, since the terms of one value wait for each other.
+void portableExp(double* values)
 {
-    if (x < -700.0)
-        return 0.0;
     constexpr double inverseLn2 = 1.4426950408889634, ln2High = 0.693147180369123816490, ln2Low = 1.90821492927058770002e-10;
-    const double k = std::floor(x * inverseLn2 + 0.5);
-    const double r = (x - k * ln2High) - k * ln2Low; // |r| <= ln2 / 2
-    double sum = 1.0;
-    for (int n = 17; n >= 1; --n)
-        sum = 1.0 + sum * r / n;
-    return sum * std::bit_cast<double>(std::uint64_t(std::int64_t(k) + 1023) << 52);
+    double power[expBlock], rest[expBlock], sum[expBlock];
+    for (std::size_t i = 0; i < expBlock; ++i) {
+        const double x = std::max(values[i], -700.0);
+        const auto k = std::int64_t(x * inverseLn2 - 0.5); // rounded: x is not positive
+        power[i] = std::bit_cast<double>(std::uint64_t(k + 1023) << 52);
+        rest[i] = (x - double(k) * ln2High) - double(k) * ln2Low; // |rest| <= ln2 / 2
+        sum[i] = 1.0;
+    }
+    for (int n = 15; n >= 1; --n) {
+        const double inverse = 1.0 / n;
+        for (std::size_t i = 0; i < expBlock; ++i)
+            sum[i] = 1.0 + sum[i] * rest[i] * inverse;
+    }
+    for (std::size_t i = 0; i < expBlock; ++i)
+        values[i] = values[i] < -700.0 ? 0.0 : sum[i] * power[i];
 }
 
 // A total order over finite logits: larger first, then the lower id.
@@ -71,7 +80,24 @@ std::optional<TokenId> Sampler::sample(std::span<const float> logits, TokenId en
 
     const double inverseTemperature = 1.0 / double(m_params.temperature);
     const double maximum = double(logits[std::size_t(*best)]);
-    const auto weight = [&](float logit) { return portableExp((double(logit) - maximum) * inverseTemperature); };
+    static thread_local std::vector<double> weights; // reused, so that a step allocates nothing
+    const auto weigh = [&] { // of the candidates, in their order; gives their sum
+        const std::size_t count = m_candidates.size();
+        weights.assign((count + expBlock - 1) / expBlock * expBlock, -1e9);
+        for (std::size_t i = 0; i < count; ++i)
+            weights[i] = (double(m_candidates[i].first) - maximum) * inverseTemperature;
+        for (std::size_t i = 0; i < count; i += expBlock)
+            portableExp(weights.data() + i);
+        double sum = 0.0;
+        for (std::size_t i = 0; i < count; ++i)
+            sum += weights[i];
+        return sum;
+    };
+    const auto weight = [&](float logit) {
+        double block[expBlock] = {(double(logit) - maximum) * inverseTemperature};
+        portableExp(block);
+        return block[0];
+    };
 
     m_candidates.clear();
     for (std::size_t i = 0; i < drawable(logits, endId); ++i) {
@@ -84,9 +110,7 @@ std::optional<TokenId> Sampler::sample(std::span<const float> logits, TokenId en
         m_candidates.erase(end, m_candidates.end());
         std::sort(m_candidates.begin(), m_candidates.end(), comesFirst);
     }
-    double total = 0.0;
-    for (const auto& [logit, id] : m_candidates)
-        total += weight(logit);
+    double total = weigh();
 
     if (m_params.topP < 1.0f) {
         // The fewest tokens that reach topP of the mass, one at least: taken off a heap, since they are few.
@@ -100,24 +124,21 @@ std::optional<TokenId> Sampler::sample(std::span<const float> logits, TokenId en
             kept += weight(heapEnd->first);
         } while (kept < wanted && heapEnd != m_candidates.begin());
         m_candidates.erase(m_candidates.begin(), heapEnd);
-        total = kept;
     }
     if (m_params.minP > 0.0f) {
         const double least = std::min(double(m_params.minP), 1.0);
         std::erase_if(m_candidates, [&](const auto& candidate) { return weight(candidate.first) < least; });
-        total = 0.0;
-        for (const auto& [logit, id] : m_candidates)
-            total += weight(logit);
     }
+    if (m_params.topP < 1.0f || m_params.minP > 0.0f)
+        total = weigh();
 
     const double drawn = double(nextRandom(m_state) >> 11) * 0x1p-53 * total;
     double reached = 0.0;
     TokenId last = *best;
-    for (const auto& [logit, id] : m_candidates) {
-        const double w = weight(logit);
-        reached += w;
-        if (w > 0.0)
-            last = id;
+    for (std::size_t i = 0; i < m_candidates.size(); ++i) {
+        reached += weights[i];
+        if (weights[i] > 0.0)
+            last = m_candidates[i].second;
         if (drawn < reached)
             break;
     }

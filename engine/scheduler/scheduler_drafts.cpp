@@ -8,10 +8,12 @@
 #include <algorithm>
 #include <utility>
 
-namespace octavo::engine {
-namespace {
+namespace octavo::engine
+{
+namespace
+{
 
-constexpr int longestDraft = 16;
+constexpr int longestDraft = 24;
 constexpr double unmeasuredPass = 0.3; // of a step of one row
 
 } // namespace
@@ -60,15 +62,16 @@ std::vector<Task*> Scheduler::draftWithMtp(std::span<Task* const> writers)
             continue;
         const MtpAcceptance& mtp = record(task->request.agent).mtp;
         const Draft& copied = task->draft;
-        const double copy = copied.tokens.empty() ? 1.0 : bestRate(task->acceptance.chance(copied.matched),
-                                                                   m_stepCost.rowShare(), int(copied.tokens.size()));
+        const double copy = copied.tokens.empty() ? 1.0
+                                                  : bestRate(task->acceptance.chance(copied.matched),
+                                                             m_stepCost.rowShare(), int(copied.tokens.size()));
         // A copy costs nothing to make, so it goes first where it is as good.
         if (copy > 1.0 && copy >= bestRate(mtp.yield(0), m_stepCost.rowShare() + passShare, MtpAcceptance::deepest))
             continue;
         chosen.push_back(task);
         chains.push_back(&mtp);
-        room = std::max<std::int64_t>(1, std::min(room, std::int64_t(m_backend.maxStepRows() - int(writers.size()))
-                                                           / std::int64_t(chains.size())));
+        room = std::max<std::int64_t>(1, std::min(room, std::int64_t(m_backend.maxStepRows() - int(writers.size())) /
+                                                            std::int64_t(chains.size())));
     }
     if (plan.rows + int(chains.size()) > m_backend.maxStepRows())
         chosen.clear();
@@ -89,8 +92,7 @@ std::vector<Task*> Scheduler::draftWithMtp(std::span<Task* const> writers)
     const std::int64_t start = m_options.nowUs();
     // Below this a token is not worth its row, still less another pass.
     const auto leastChance = float(std::min(0.9, m_stepCost.rowShare() + 0.5 * passShare));
-    const auto drafted =
-        guarded("tokens were drafted", [&] { return m_backend.draft(entries, leastChance, drafts); });
+    const auto drafted = guarded("tokens were drafted", [&] { return m_backend.draft(entries, leastChance, drafts); });
     const std::int64_t took = m_options.nowUs() - start;
     if (!drafted) {
         if (drafted.error().code == ErrorCode::DeviceFailure)
