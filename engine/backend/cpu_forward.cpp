@@ -22,6 +22,11 @@ constexpr std::int64_t redundantValues = 6144;
 /// Drafts see the first page and at most this many of the newest tokens: what they miss costs a wrong draft, no more.
 constexpr std::int64_t mtpWindow = 8192;
 
+/// With fewer rows the weights themselves keep the memory bus busy.
+constexpr int fewestRowsAhead = 4;
+/// What a thread asks for ahead of a layer at most: about what its caches hold.
+constexpr std::int64_t mostBytesAhead = std::int64_t(2) << 20;
+
 std::int64_t padded(std::int64_t n)
 {
     return (n + 15) / 16 * 16;
@@ -55,6 +60,8 @@ float softplus(float x)
 
 struct CpuForward::Private {
     BigPages memory;
+    cpu::Ahead ahead;
+    std::vector<cpu::AheadRange> aheadRanges;
     float* norm = nullptr;            // rows that this thread prepared for itself
     std::int16_t* quantized = nullptr;
     float* scales = nullptr;
@@ -201,6 +208,7 @@ CpuForward::Input CpuForward::prepare(int thread, const float* x, std::int64_t s
     const Range range = redundant ? Range{0, rows} : share(rows, thread);
     float* norm = redundant ? own.norm : m_norm;
     Input input;
+    input.ahead = &own.ahead;
     input.x = normWeight ? norm : x;
     input.stride = normWeight ? inputs : stride;
     input.quantized = {redundant ? own.quantized : m_quantized, redundant ? own.scales : m_scales, rows, slots};
@@ -235,7 +243,56 @@ void CpuForward::linear(const CpuLinear& linear, const Input& input, int outputB
                         std::int64_t outStride) const
 {
     linear.run(m_kernels, input.quantized, input.x, input.stride, input.quantized.rows, outputBegin / panelWidth,
-               cpu::panelCount(outputEnd), out, outStride);
+               cpu::panelCount(outputEnd), out, outStride, *input.ahead);
+}
+
+const CpuLayer& CpuForward::layerAfter(const CpuLayer& layer) const
+{
+    const std::vector<CpuLayer>& layers = m_model.layers;
+    const auto found = std::ranges::find(layers, &layer, [](const CpuLayer& other) { return &other; });
+    return found == layers.end() || found + 1 == layers.end() ? layers.front() : found[1];
+}
+
+void CpuForward::lookAhead(int thread, const CpuLayer& next)
+{
+    Private& own = *m_private[std::size_t(thread)];
+    own.ahead = {};
+    own.aheadRanges.clear();
+    if (m_pass != CpuPass::Step || m_rows < fewestRowsAhead)
+        return;
+    const ModelConfig& c = m_config;
+    const int ratio = c.linearNumValueHeads / std::max(1, c.linearNumKeyHeads);
+    const Range keyHeads = share(c.linearNumKeyHeads, thread), kvHeads = share(c.numKvHeads, thread);
+    std::int64_t left = mostBytesAhead;
+    auto add = [&](const void* begin, std::int64_t bytes) {
+        if (bytes <= 0 || left <= 0)
+            return;
+        own.aheadRanges.push_back({static_cast<const std::byte*>(begin), std::min(bytes, left)});
+        left -= bytes;
+    };
+    if (next.gdn) {
+        for (const CpuRows& entry : m_entries)
+            add(entry.sequence->state(next.kindIndex, keyHeads.begin * ratio),
+                m_shape.headFloats() * (keyHeads.end - keyHeads.begin) * ratio * std::int64_t(sizeof(float)));
+    } else {
+        for (int kvHead = kvHeads.begin; kvHead < kvHeads.end; ++kvHead) {
+            for (const CpuRows& entry : m_entries) {
+                for (int page = 0; page < entry.sequence->kv.pages() && left > 0; ++page) {
+                    if (!entry.sequence->kv.holds(page))
+                        continue;
+                    const cpu::KvPageView view = entry.sequence->kv.view(page, next.kindIndex, kvHead);
+                    const std::int64_t tokens = std::min<std::int64_t>(
+                        cpu::pageTokens, entry.sequence->length - page * std::int64_t(cpu::pageTokens));
+                    add(view.keys, tokens * c.headDim);
+                    if (tokens == cpu::pageTokens)
+                        add(view.values, tokens * c.headDim);
+                }
+            }
+        }
+    }
+    own.ahead.ranges = own.aheadRanges.data();
+    own.ahead.rangesLeft = int(own.aheadRanges.size());
+    own.ahead.step = (std::min(m_rows, m_kernels.maxTileRows) + 1) / 2 * 64;
 }
 
 void CpuForward::addToHidden(int thread, const CpuLinear& layer, const Input& input)
@@ -273,6 +330,7 @@ void CpuForward::run(CpuPass pass, std::span<const CpuRows> entries, int logitRo
 void CpuForward::runThread(int thread)
 {
     embed(thread);
+    lookAhead(thread, m_model.layers.front());
     for (const CpuLayer& layer : m_model.layers) {
         if (layer.gdn)
             gdnLayer(thread, layer);
@@ -357,6 +415,7 @@ void CpuForward::gdnLayer(int thread, const CpuLayer& layer)
                                 m_mixed + at);
         }
     }
+    lookAhead(thread, layerAfter(layer));
     m_pool.barrier(thread);
     addToHidden(thread, gdn.out, prepare(thread, m_mixed, c.valueDim(), m_rows, nullptr, gdn.out));
 }
@@ -373,6 +432,12 @@ void CpuForward::convolve(const CpuLayer& layer, int channelBegin, int channelEn
         const int rows = int(entry.tokens.size());
         float* past = entry.sequence->conv(layer.kindIndex) + channelBegin;
         float* inputs = m_projected + std::int64_t(first) * channels + channelBegin;
+        if (m_pass == CpuPass::Step && rows == 1) {
+            m_kernels.convStep(past, channels, inputs, layer.gdn->taps.data() + channelBegin, channels, history + 1, n,
+                               m_conv + std::int64_t(first) * channels + channelBegin);
+            ++first;
+            continue;
+        }
         auto input = [&](int t) { // t < 0: what came before this pass
             return t < 0 ? past + std::int64_t(history + t) * channels : inputs + std::int64_t(t) * channels;
         };
@@ -531,6 +596,7 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
             }
         }
     }
+    lookAhead(thread, layerAfter(layer));
     m_pool.barrier(thread);
     addToHidden(thread, attention.o,
                 prepare(thread, m_mixed, std::int64_t(c.numHeads) * dim, m_rows, nullptr, attention.o));

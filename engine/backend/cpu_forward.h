@@ -75,6 +75,7 @@ private:
         const float* x = nullptr;
         std::int64_t stride = 0;
         kernels::cpu::QuantizedRows quantized;
+        kernels::cpu::Ahead* ahead = nullptr; ///< of the thread that prepared the rows
     };
 
     Range share(int count, int thread) const;
@@ -83,6 +84,10 @@ private:
                   const CpuLinear& linear);
     void linear(const CpuLinear& linear, const Input& input, int outputBegin, int outputEnd, float* out,
                 std::int64_t outStride) const;
+    /// The next layer, or the first one, with which the next step begins.
+    const CpuLayer& layerAfter(const CpuLayer& layer) const;
+    /// Has the products up to layer `next` ask for the states, keys and values that this thread reads there.
+    void lookAhead(int thread, const CpuLayer& next);
     void addToHidden(int thread, const CpuLinear& layer, const Input& input);
 
     void runThread(int thread);

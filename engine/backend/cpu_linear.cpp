@@ -168,16 +168,16 @@ Result<CpuLinear> CpuLinear::packInt8(const LinearWeight& weight)
 
 void CpuLinear::run(const cpu::Kernels& kernels, const cpu::QuantizedRows& quantized, const float* x,
                     std::int64_t xStride, int rows, int panelBegin, int panelEnd, float* out,
-                    std::int64_t outStride) const
+                    std::int64_t outStride, cpu::Ahead& ahead) const
 {
     if (panelBegin >= panelEnd || rows == 0)
         return;
     switch (m_format) {
     case Format::Int4:
-        kernels.linearInt4(m_int4, quantized, panelBegin, panelEnd, out, outStride);
+        kernels.linearInt4(m_int4, quantized, panelBegin, panelEnd, out, outStride, ahead);
         return;
     case Format::Int8:
-        kernels.linearInt8(m_int8, quantized, panelBegin, panelEnd, out, outStride);
+        kernels.linearInt8(m_int8, quantized, panelBegin, panelEnd, out, outStride, ahead);
         return;
     case Format::Dense:
         kernels.linearDense(m_dense, x, xStride, rows, panelBegin, panelEnd, out, outStride);

@@ -43,9 +43,11 @@ public:
         return m_slots == other.m_slots && m_inputOfSlot == other.m_inputOfSlot;
     }
 
-    /// Outputs of panels [panelBegin, panelEnd) into out, which begins at output 16 * panelBegin.
+    /// Outputs of panels [panelBegin, panelEnd) into out, which begins at output 16 * panelBegin. Quantised formats ask
+    /// for what `ahead` names meanwhile.
     void run(const kernels::cpu::Kernels& kernels, const kernels::cpu::QuantizedRows& quantized, const float* x,
-             std::int64_t xStride, int rows, int panelBegin, int panelEnd, float* out, std::int64_t outStride) const;
+             std::int64_t xStride, int rows, int panelBegin, int panelEnd, float* out, std::int64_t outStride,
+             kernels::cpu::Ahead& ahead) const;
 
 private:
     Format m_format = Format::Dense;

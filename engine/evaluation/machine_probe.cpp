@@ -154,8 +154,9 @@ MachineFigures measureMachine(cpu::Path path, int threads, std::int64_t bufferBy
             std::vector<float> out(std::size_t(rows) * outputs);
             const cpu::Int8Panels panels{codes.data(), scales.data(), outputs, inputs, 128};
             const cpu::QuantizedRows quantized{values.data(), rowScales.data(), rows, inputs};
+            cpu::Ahead ahead;
             for (int i = 0; i < repeats; ++i)
-                kernels.linearInt8(panels, quantized, 0, outputs / cpu::panelWidth, out.data(), outputs);
+                kernels.linearInt8(panels, quantized, 0, outputs / cpu::panelWidth, out.data(), outputs, ahead);
         });
         rates.push_back(double(rows) * inputs * outputs * repeats * threads / secondsSince(start));
     }

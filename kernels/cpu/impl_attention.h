@@ -24,8 +24,11 @@ inline void scoreTile(const std::int8_t* keys, int headDim, const std::int16_t* 
         for (int r = 0; r < R; ++r)
             acc[p][r] = zeroI();
     }
-    for (int b = 0; b < headDim / 8; ++b)
-        int8Block<R, P>(keys + std::int64_t(b) * 128, std::int64_t(headDim) * panelWidth, q + b * R * 8, acc);
+    const std::int64_t panelBytes = std::int64_t(headDim) * panelWidth;
+    for (int b = 0; b < headDim / 8; ++b) {
+        int8Block<R, P>(keys + std::int64_t(b) * 128, panelBytes, q + b * R * 8, acc);
+        askInt8<P>(keys + std::int64_t(b) * 128, panelBytes);
+    }
     for (int p = 0; p < P; ++p) {
         const VecF scale = loadF(keyScales + p * panelWidth);
         for (int r = 0; r < R; ++r)
@@ -44,9 +47,11 @@ inline void contextTile(const std::int8_t* values, int tokens, const std::int16_
         for (int r = 0; r < R; ++r)
             acc[p][r] = zeroI();
     }
-    for (int b = 0; b < (tokens + 7) / 8; ++b)
-        int8Block<R, P>(values + std::int64_t(b) * 128, std::int64_t(pageTokens) * panelWidth,
-                        probabilities + b * R * 8, acc);
+    constexpr std::int64_t panelBytes = std::int64_t(pageTokens) * panelWidth;
+    for (int b = 0; b < (tokens + 7) / 8; ++b) {
+        int8Block<R, P>(values + std::int64_t(b) * 128, panelBytes, probabilities + b * R * 8, acc);
+        askInt8<P>(values + std::int64_t(b) * 128, panelBytes);
+    }
     for (int p = 0; p < P; ++p) {
         for (int r = 0; r < R; ++r)
             storeF(part + std::int64_t(r) * headDim + p * panelWidth, toFloat(acc[p][r]) * setF(scales[r]));

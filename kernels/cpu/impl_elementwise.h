@@ -106,6 +106,35 @@ void convSilu(const float* const* rows, const float* taps, std::int64_t tapStrid
     }
 }
 
+/// Width: 0 for one that is known only here.
+template <int Width>
+inline void convStepOf(float* history, std::int64_t historyStride, const float* x, const float* taps,
+                       std::int64_t tapStride, int width, int n, float* y)
+{
+    const int last = (Width > 0 ? Width : width) - 1;
+    for (int c = 0; c < n; c += 16) {
+        VecF sum = zeroF();
+#pragma GCC unroll 4
+        for (int i = 0; i <= last; ++i) {
+            const VecF row = loadF(i < last ? history + i * historyStride + c : x + c);
+            const VecF tap = loadF(taps + i * tapStride + c);
+            sum = i == 0 ? row * tap : fma(row, tap, sum);
+            if (i > 0)
+                storeF(history + (i - 1) * historyStride + c, row);
+        }
+        storeF(y + c, siluF(sum));
+    }
+}
+
+void convStep(float* history, std::int64_t historyStride, const float* x, const float* taps, std::int64_t tapStride,
+              int width, int n, float* y)
+{
+    if (width == 4)
+        convStepOf<4>(history, historyStride, x, taps, tapStride, width, n, y);
+    else
+        convStepOf<0>(history, historyStride, x, taps, tapStride, width, n, y);
+}
+
 void rope(float* x, const float* cosines, const float* sines, int rotaryDim)
 {
     const int half = rotaryDim / 2;

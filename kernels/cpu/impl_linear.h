@@ -2,6 +2,7 @@
 
 /// Linear layers over panels, for whichever vec_*.h came before. Included by kernels_*.cpp alone.
 
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/panels.h"
 
 namespace {
@@ -9,6 +10,29 @@ namespace {
 using namespace octavo::kernels::cpu;
 
 inline int smaller(int a, int b) { return a < b ? a : b; }
+
+inline __attribute__((always_inline)) void askAhead(Ahead& ahead)
+{
+    const std::byte* stop = ahead.end - ahead.next > ahead.step ? ahead.next + ahead.step : ahead.end;
+    for (; ahead.next < stop; ahead.next += 64)
+        __builtin_prefetch(ahead.next, 0, 2);
+}
+
+/// The same eight inputs of the panels that come next. The hardware follows a stream only inside a small page.
+template <int P>
+inline __attribute__((always_inline)) void askInt4(const std::uint32_t* w, std::int64_t panelWords)
+{
+    for (int p = 0; p < P; ++p)
+        __builtin_prefetch(w + (P + p) * panelWords);
+}
+template <int P>
+inline __attribute__((always_inline)) void askInt8(const std::int8_t* w, std::int64_t panelBytes)
+{
+    for (int p = 0; p < P; ++p) {
+        __builtin_prefetch(w + (P + p) * panelBytes);
+        __builtin_prefetch(w + (P + p) * panelBytes + 64);
+    }
+}
 
 inline void storeOutputs(VecF y, int valid, float* out)
 {
@@ -89,7 +113,7 @@ inline void groupSums(const std::int16_t* a, int blocks, std::int32_t (&sums)[R]
 
 template <int R, int P>
 void int4Tile(const Int4Panels& w, int panel, const std::int16_t* a, const float* rowScales, float* out,
-              std::int64_t outStride)
+              std::int64_t outStride, Ahead& ahead)
 {
     const int blocks = w.inputs / 8, groups = (w.inputs + w.groupSize - 1) / w.groupSize;
     const std::int64_t panelWords = std::int64_t(blocks) * panelWidth;
@@ -110,8 +134,12 @@ void int4Tile(const Int4Panels& w, int panel, const std::int16_t* a, const float
         }
         const std::uint32_t* words = codes + std::int64_t(first) * panelWidth;
         const std::int16_t* tile = a + std::int64_t(first) * R * 8;
-        for (int b = 0; b < count; ++b)
-            int4Block<R, P>(words + std::int64_t(b) * panelWidth, panelWords, tile + std::int64_t(b) * R * 8, acc);
+        for (int b = 0; b < count; ++b) {
+            const std::uint32_t* block = words + std::int64_t(b) * panelWidth;
+            int4Block<R, P>(block, panelWords, tile + std::int64_t(b) * R * 8, acc);
+            askInt4<P>(block, panelWords);
+            askAhead(ahead);
+        }
         if (w.offsets) {
             std::int32_t sums[R];
             groupSums<R>(tile, count, sums);
@@ -138,7 +166,7 @@ void int4Tile(const Int4Panels& w, int panel, const std::int16_t* a, const float
 
 template <int R, int P>
 void int8Tile(const Int8Panels& w, int panel, const std::int16_t* a, const float* rowScales, float* out,
-              std::int64_t outStride)
+              std::int64_t outStride, Ahead& ahead)
 {
     const int blocks = w.inputs / 8, groups = (w.inputs + w.groupSize - 1) / w.groupSize;
     const std::int64_t panelBytes = std::int64_t(blocks) * 128;
@@ -157,8 +185,12 @@ void int8Tile(const Int8Panels& w, int panel, const std::int16_t* a, const float
             for (int r = 0; r < R; ++r)
                 acc[p][r] = zeroI();
         }
-        for (int b = first; b < first + count; ++b)
-            int8Block<R, P>(codes + std::int64_t(b) * 128, panelBytes, a + std::int64_t(b) * R * 8, acc);
+        for (int b = first; b < first + count; ++b) {
+            const std::int8_t* block = codes + std::int64_t(b) * 128;
+            int8Block<R, P>(block, panelBytes, a + std::int64_t(b) * R * 8, acc);
+            askInt8<P>(block, panelBytes);
+            askAhead(ahead);
+        }
 #pragma GCC unroll 4
         for (int p = 0; p < P; ++p) {
             const VecF scale = loadF(w.scales + (std::int64_t(panel + p) * groups + g) * panelWidth);
@@ -244,41 +276,43 @@ inline void overTiles(int rows, int panelBegin, int panelEnd, Tile&& tile)
 }
 
 void linearInt4(const Int4Panels& w, const QuantizedRows& a, int panelBegin, int panelEnd, float* out,
-                std::int64_t outStride)
+                std::int64_t outStride, Ahead& ahead)
 {
     overTiles(a.rows, panelBegin, panelEnd, [&](int panel, int take, int row, int height) {
+        ahead.takeRange();
         float* y = out + row * outStride + (panel - panelBegin) * panelWidth;
         const std::int16_t* x = a.values + std::int64_t(row) * a.inputs;
         withRows(height, [&]<int R>() {
             if constexpr (wideRowTile > 0 && R <= 4) {
                 if (take == 4)
-                    return int4Tile<R, 4>(w, panel, x, a.scales + row, y, outStride);
+                    return int4Tile<R, 4>(w, panel, x, a.scales + row, y, outStride, ahead);
             }
             if constexpr (R <= wideRowTile) {
                 if (take == 2)
-                    return int4Tile<R, 2>(w, panel, x, a.scales + row, y, outStride);
+                    return int4Tile<R, 2>(w, panel, x, a.scales + row, y, outStride, ahead);
             }
-            int4Tile<R, 1>(w, panel, x, a.scales + row, y, outStride);
+            int4Tile<R, 1>(w, panel, x, a.scales + row, y, outStride, ahead);
         });
     });
 }
 
 void linearInt8(const Int8Panels& w, const QuantizedRows& a, int panelBegin, int panelEnd, float* out,
-                std::int64_t outStride)
+                std::int64_t outStride, Ahead& ahead)
 {
     overTiles(a.rows, panelBegin, panelEnd, [&](int panel, int take, int row, int height) {
+        ahead.takeRange();
         float* y = out + row * outStride + (panel - panelBegin) * panelWidth;
         const std::int16_t* x = a.values + std::int64_t(row) * a.inputs;
         withRows(height, [&]<int R>() {
             if constexpr (wideRowTile > 0 && R <= 4) {
                 if (take == 4)
-                    return int8Tile<R, 4>(w, panel, x, a.scales + row, y, outStride);
+                    return int8Tile<R, 4>(w, panel, x, a.scales + row, y, outStride, ahead);
             }
             if constexpr (R <= wideRowTile) {
                 if (take == 2)
-                    return int8Tile<R, 2>(w, panel, x, a.scales + row, y, outStride);
+                    return int8Tile<R, 2>(w, panel, x, a.scales + row, y, outStride, ahead);
             }
-            int8Tile<R, 1>(w, panel, x, a.scales + row, y, outStride);
+            int8Tile<R, 1>(w, panel, x, a.scales + row, y, outStride, ahead);
         });
     });
 }

@@ -24,6 +24,7 @@ constexpr Kernels makeKernels(Path path)
             .siluMul = siluMul,
             .gateContext = gateContext,
             .convSilu = convSilu,
+            .convStep = convStep,
             .rope = rope,
             .writeKv = writeKv,
             .attendPage = attendPage,

@@ -8,6 +8,7 @@
 /// Thread   pure functions on the caller's buffers; callers split panels, heads or rows between threads.
 /// Floats   buffers must be readable and writable in multiples of 16 values where a size says "padded".
 
+#include "kernels/cpu/ahead.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/panels.h"
 
@@ -52,11 +53,11 @@ struct Kernels {
     /// `inputs`. A NaN or infinity in x makes the scale NaN. x is read in full 16s: padded.
     void (*quantizeRow)(const float* x, int n, int inputs, std::int16_t* dst, std::int64_t stride, float* scale);
 
-    /// out[m][n - 16 * panelBegin] for the outputs of panels [panelBegin, panelEnd).
+    /// out[m][n - 16 * panelBegin] for the outputs of panels [panelBegin, panelEnd). Asks for what `ahead` names.
     void (*linearInt4)(const Int4Panels& w, const QuantizedRows& a, int panelBegin, int panelEnd, float* out,
-                       std::int64_t outStride);
+                       std::int64_t outStride, Ahead& ahead);
     void (*linearInt8)(const Int8Panels& w, const QuantizedRows& a, int panelBegin, int panelEnd, float* out,
-                       std::int64_t outStride);
+                       std::int64_t outStride, Ahead& ahead);
     void (*linearDense)(const DensePanels& w, const float* x, std::int64_t xStride, int rows, int panelBegin,
                         int panelEnd, float* out, std::int64_t outStride);
 
@@ -74,6 +75,10 @@ struct Kernels {
     void (*gateContext)(const float* x, float sum, const float* gate, int n, float* y);
     /// y[c] = silu(sum_i taps[i][c] * rows[i][c]), i < width, oldest row first. taps: (width, tapStride).
     void (*convSilu)(const float* const* rows, const float* taps, std::int64_t tapStride, int width, int n, float* y);
+    /// convSilu for one row x behind `width - 1` earlier ones, whose places then move on by one; the same bits.
+    /// history: (width - 1, historyStride), oldest row first.
+    void (*convStep)(float* history, std::int64_t historyStride, const float* x, const float* taps,
+                     std::int64_t tapStride, int width, int n, float* y);
     /// Rotates pairs (i, i + rotaryDim / 2) of x by the angles whose cosines and sines are given.
     void (*rope)(float* x, const float* cosines, const float* sines, int rotaryDim);
 

@@ -141,6 +141,10 @@ private slots:
     void denseLinearsMatchTheReference();
     void aRowsResultDoesNotDependOnTheOthers_data() { addPathRows(); }
     void aRowsResultDoesNotDependOnTheOthers();
+    void productsAskForEachRangeAheadAndNothingElse_data() { addPathRows(); }
+    void productsAskForEachRangeAheadAndNothingElse();
+    void aConvolutionStepGivesTheBitsOfAConvolution_data() { addPathRows(); }
+    void aConvolutionStepGivesTheBitsOfAConvolution();
     void normsAndActivationsMatchTheReference_data() { addPathRows(); }
     void normsAndActivationsMatchTheReference();
     void exponentialIsAccurate_data() { addPathRows(); }
@@ -253,7 +257,8 @@ void TestCpuKernels::int4LinearsMatchTheReferenceAndEachOther()
         const Kernels& table = kernels(path);
         const Rows a(table, x, rows, inputs);
         Guarded y(count(rows) * count(outputs));
-        table.linearInt4(panelsView, a.view, 0, panels, y.data(), outputs);
+        Ahead ahead;
+        table.linearInt4(panelsView, a.view, 0, panels, y.data(), outputs, ahead);
         QVERIFY2(y.intact(), pathName(path).data());
         y.values.resize(y.size);
         const double error = largestRelative(y.values, reference::linear(w, a.exact, outputs, inputs));
@@ -290,7 +295,8 @@ void TestCpuKernels::int8LinearsMatchTheReferenceAndEachOther()
         const Kernels& table = kernels(path);
         const Rows a(table, x, rows, inputs);
         Guarded y(count(rows) * count(outputs));
-        table.linearInt8(view, a.view, 0, panels, y.data(), outputs);
+        Ahead ahead;
+        table.linearInt8(view, a.view, 0, panels, y.data(), outputs, ahead);
         QVERIFY2(y.intact(), pathName(path).data());
         y.values.resize(y.size);
         QVERIFY(largestRelative(y.values, reference::linear(w, a.exact, outputs, inputs)) < 3e-6);
@@ -350,11 +356,62 @@ void TestCpuKernels::aRowsResultDoesNotDependOnTheOthers()
     const Int8Panels view{codes.data(), scales.data(), outputs, inputs, 128};
     std::vector<float> together(count(rows * outputs)), alone(count(outputs));
     const Rows all(table, x, rows, inputs);
-    table.linearInt8(view, all.view, 0, 4, together.data(), outputs);
+    Ahead ahead;
+    table.linearInt8(view, all.view, 0, 4, together.data(), outputs, ahead);
     for (int r = 0; r < rows; ++r) {
         const Rows one(table, {x.begin() + r * inputs, x.begin() + (r + 1) * inputs}, 1, inputs);
-        table.linearInt8(view, one.view, 0, 4, alone.data(), outputs);
+        table.linearInt8(view, one.view, 0, 4, alone.data(), outputs, ahead);
         QVERIFY(std::memcmp(alone.data(), together.data() + r * outputs, alone.size() * sizeof(float)) == 0);
+    }
+}
+
+void TestCpuKernels::productsAskForEachRangeAheadAndNothingElse()
+{
+    QFETCH(int, path);
+    const Kernels& table = kernels(Path(path));
+    const int outputs = 64, inputs = 256, rows = 8;
+    std::vector<std::int8_t> codes(count(outputs * inputs), std::int8_t(3));
+    const std::vector<float> scales(count(outputs) * 2, 0.5f), x = randomFloats(count(rows * inputs), 5);
+    const Int8Panels view{codes.data(), scales.data(), outputs, inputs, 128};
+    const Rows a(table, x, rows, inputs);
+    std::vector<float> plain(count(rows * outputs)), asking(plain.size());
+    Ahead none;
+    table.linearInt8(view, a.view, 0, 4, plain.data(), outputs, none);
+    QVERIFY(!none.next);
+    const std::vector<std::byte> first(640), second(100);
+    const AheadRange ranges[] = {{first.data(), 640}, {nullptr, 0}, {second.data(), 100}};
+    Ahead ahead{.ranges = ranges, .rangesLeft = 3, .step = 256};
+    for (int i = 0; i < 3 * panelCount(outputs); ++i)
+        table.linearInt8(view, a.view, i % 4, i % 4 + 1, asking.data() + i % 4 * 16, outputs, ahead);
+    QCOMPARE(ahead.rangesLeft, 0);
+    QVERIFY(ahead.next >= second.data() + 100 && ahead.next < second.data() + 164);
+    QVERIFY(std::memcmp(plain.data(), asking.data(), plain.size() * sizeof(float)) == 0);
+}
+
+void TestCpuKernels::aConvolutionStepGivesTheBitsOfAConvolution()
+{
+    QFETCH(int, path);
+    const Kernels& table = kernels(Path(path));
+    for (int width : {1, 2, 4, 5}) {
+        const int n = 48, stride = 64;
+        const std::vector<float> inputs = randomFloats(count(12 * stride), 21), taps = randomFloats(count(width * stride), 22);
+        Guarded history(count((width - 1) * stride)), y(count(n)), expected(count(n));
+        std::copy_n(inputs.begin(), (width - 1) * stride, history.values.begin());
+        for (int t = width - 1; t < 12; ++t) {
+            const float* rows[5];
+            for (int i = 0; i < width; ++i)
+                rows[i] = inputs.data() + (t - width + 1 + i) * stride;
+            table.convSilu(rows, taps.data(), stride, width, n, expected.data());
+            table.convStep(history.data(), stride, inputs.data() + t * stride, taps.data(), stride, width, n, y.data());
+            QVERIFY(history.intact() && y.intact());
+            QVERIFY(std::memcmp(y.data(), expected.data(), count(n) * sizeof(float)) == 0);
+            for (int i = 1; i < width; ++i)
+                QVERIFY(std::memcmp(history.data() + (i - 1) * stride, rows[i], count(n) * sizeof(float)) == 0);
+            double sum = 0.0;
+            for (int i = 0; i < width; ++i)
+                sum += double(rows[i][7]) * double(taps[count(i * stride + 7)]);
+            QVERIFY(std::abs(double(y.values[7]) - sum / (1.0 + std::exp(-sum))) < 1e-5);
+        }
     }
 }
 
