@@ -3,6 +3,7 @@
 #include <algorithm>
 #include <bit>
 #include <cmath>
+#include <limits>
 
 namespace octavo::engine {
 
@@ -53,6 +54,16 @@ bool comesLast(const std::pair<float, TokenId>& a, const std::pair<float, TokenI
     return comesFirst(b, a);
 }
 
+/// Rank of what is never drawn.
+constexpr std::int32_t never = std::numeric_limits<std::int32_t>::min();
+
+/// Integers in the order of the floats, both zeros alike.
+std::int32_t rank(float logit)
+{
+    const auto bits = std::bit_cast<std::int32_t>(logit + 0.0f);
+    return (bits & 0x7f800000) == 0x7f800000 ? never : bits ^ ((bits >> 31) & 0x7fffffff);
+}
+
 std::size_t drawable(std::span<const float> logits, TokenId endId)
 {
     return std::min(logits.size(), std::size_t(std::max<TokenId>(endId, 0)));
@@ -64,12 +75,32 @@ Sampler::Sampler(const SamplingParams& params) : m_params(params), m_state(param
 
 std::optional<TokenId> Sampler::argmax(std::span<const float> logits, TokenId endId)
 {
-    std::optional<TokenId> best;
-    for (std::size_t i = 0; i < drawable(logits, endId); ++i) {
-        if (std::isfinite(logits[i]) && (!best || logits[i] > logits[std::size_t(*best)]))
-            best = TokenId(i);
+    // Block by block, since a maximum alone is found several lanes at a time; its place is looked for once.
+    constexpr std::size_t blockSize = 256;
+    const std::size_t count = drawable(logits, endId);
+    std::int32_t best = never;
+    std::size_t bestBegin = 0;
+    for (std::size_t begin = 0; begin < count; begin += blockSize) {
+        const float* block = logits.data() + begin;
+        std::int32_t highest = never;
+        if (count - begin >= blockSize) {
+            for (std::size_t i = 0; i < blockSize; ++i)
+                highest = std::max(highest, rank(block[i]));
+        } else {
+            for (std::size_t i = 0; i < count - begin; ++i)
+                highest = std::max(highest, rank(block[i]));
+        }
+        if (highest > best) {
+            best = highest;
+            bestBegin = begin;
+        }
     }
-    return best;
+    if (best == never)
+        return std::nullopt;
+    std::size_t i = bestBegin;
+    while (rank(logits[i]) != best)
+        ++i;
+    return TokenId(i);
 }
 
 std::optional<TokenId> Sampler::sample(std::span<const float> logits, TokenId endId)

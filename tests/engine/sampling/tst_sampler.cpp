@@ -5,6 +5,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <random>
 
 using namespace octavo::engine;
 
@@ -36,6 +37,29 @@ private slots:
         QCOMPARE(sampler.sample(std::vector<float>{1, 3, 3, 2}, 4), std::optional<TokenId>(1));
         QCOMPARE(sampler.sample(std::vector<float>{notANumber, -2, infinity, -3}, 4), std::optional<TokenId>(1));
         QCOMPARE(sampler.sample(std::vector<float>{1, 2, 9}, 2), std::optional<TokenId>(1));
+    }
+
+    void argmaxOfALongRowIsTheFirstOfTheLargestFiniteLogits()
+    {
+        std::mt19937 random(4);
+        for (int trial = 0; trial < 300; ++trial) {
+            // Few values, so that there are ties; both zeros; lengths round the block of 256.
+            std::vector<float> logits(std::size_t(1 + int(random() % 1100)));
+            const int shift = int(random() % 9);
+            for (float& logit : logits)
+                logit = float(int(random() % 9) - shift) * (random() % 2 == 0 ? 1.0f : -1.0f) * 0.25f;
+            logits[random() % logits.size()] = notANumber;
+            logits[random() % logits.size()] = infinity;
+            logits[random() % logits.size()] = -infinity;
+            const TokenId endId = TokenId(random() % (logits.size() + 2));
+            std::optional<TokenId> expected;
+            for (TokenId id = 0; id < endId && std::size_t(id) < logits.size(); ++id) {
+                const float logit = logits[std::size_t(id)];
+                if (std::isfinite(logit) && (!expected || logit > logits[std::size_t(*expected)]))
+                    expected = id;
+            }
+            QCOMPARE(Sampler::argmax(logits, endId), expected);
+        }
     }
 
     void nothingIsDrawnWhereNoFiniteLogitIsLeft()
