@@ -106,9 +106,14 @@ void ComputePool::start(Function function, void* context)
     }
     while (m_gone.load(std::memory_order_acquire) != m_active) // then nobody looks at the barriers any more
         std::this_thread::yield();
+    // A thread that was left out of this run may still stand in the last barrier of the one before: counts only grow.
+    for (int thread = 0; thread < m_active; ++thread) {
+        const std::uint32_t reached = m_arrived[std::size_t(thread)].value.load(std::memory_order_relaxed);
+        if (std::int32_t(reached - m_barriers) > 0)
+            m_barriers = reached;
+    }
     for (int thread = 0; thread < m_threads; ++thread)
-        m_arrived[std::size_t(thread)].value.store(0, std::memory_order_relaxed);
-    m_barriers = 0;
+        m_arrived[std::size_t(thread)].value.store(m_barriers, std::memory_order_relaxed);
     m_gone.store(0, std::memory_order_relaxed);
     m_failed.store(false, std::memory_order_relaxed);
     m_claimed.store(false, std::memory_order_relaxed);
