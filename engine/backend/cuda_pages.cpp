@@ -1,5 +1,7 @@
 #include "engine/backend/cuda_pages.h"
 
+#include "engine/scheduler/memory_budget.h"
+
 #include <algorithm>
 
 namespace octavo::engine
@@ -10,6 +12,7 @@ namespace
 
 constexpr std::int64_t slabBytes = std::int64_t{64} << 20;
 constexpr std::int64_t keptFree = std::int64_t{1} << 30;    // of a GPU, for sequences that come later
+constexpr std::int64_t keptRam = std::int64_t{1} << 30;     // for all other programs
 constexpr std::int64_t lockedChunk = std::int64_t{1} << 30; // some drivers refuse to lock more in one call
 
 } // namespace
@@ -27,6 +30,10 @@ Result<MappedMemory> MappedMemory::allocate(std::int64_t bytes)
                                                  " MiB more of page-locked RAM, " + why +
                                                  "; close other contexts or raise the limit of locked memory"};
     };
+    // Locked memory cannot be paged out: what other programs need must stay free, or the system kills one of them.
+    const auto available = availableMemory();
+    if (available && available->freeBytes < bytes + keptRam)
+        return refused("but only " + std::to_string(available->freeBytes >> 20) + " MiB of RAM are free");
     MappedMemory memory;
     memory.m_pages = BigPages(std::size_t(bytes));
     if (memory.m_pages.empty())
