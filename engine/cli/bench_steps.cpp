@@ -3,6 +3,7 @@
 #include "engine/cli/common.h"
 #include "engine/evaluation/machine_probe.h"
 #include "engine/model/random_weights.h"
+#include "engine/sampling/sampler.h"
 #include "engine/scheduler/memory_budget.h"
 
 #include <nlohmann/json.hpp>
@@ -264,8 +265,8 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
             for (std::size_t i = 0; rows > 1 && i < slots.size(); ++i)
                 OCTAVO_CHECK(backend.commit(slots[i], int(rows))); // as if every draft were right
             for (std::size_t i = 0; i < tokens.size(); ++i) {
-                const auto row = logits.begin() + std::ptrdiff_t(i * vocab);
-                tokens[i] = TokenId(std::max_element(row, row + std::ptrdiff_t(vocab)) - row);
+                const auto row = std::span<const float>(logits).subspan(i * vocab, vocab);
+                tokens[i] = engine::Sampler::argmax(row, TokenId(vocab)).value_or(0);
             }
             if (step < 4)
                 continue; // warming up
