@@ -15,12 +15,14 @@ namespace {
 constexpr std::int64_t defaultContextLimit = 250'000;
 
 /// One limit for every agent: what was asked for, checked against the model.
-Result<std::int64_t> chooseContextLimit(std::int64_t asked, const ModelConfig& config)
+Result<std::int64_t> chooseContextLimit(std::int64_t asked, bool isWish, const ModelConfig& config)
 {
     const std::int64_t most = config.maxPositions > 0 ? config.maxPositions : defaultContextLimit;
     if (asked < 0)
         return Error{ErrorCode::InvalidArgument,
                      "the context limit is " + std::to_string(asked) + " tokens, must not be negative"};
+    if (isWish)
+        asked = std::min(asked, most);
     if (asked > most)
         return Error{ErrorCode::InvalidArgument, "the context limit is " + std::to_string(asked)
                                                      + " tokens, the model allows " + std::to_string(most)};
@@ -62,7 +64,7 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
                          + std::to_string(tokenizer.endId() - 1) + ", the model knows "
                          + std::to_string(config.vocabSize) + "; they are not of one model"};
     config.stopIds = allStopIds(config, tokenizer);
-    OCTAVO_TRY(const std::int64_t contextLimit, chooseContextLimit(options.contextLimit, config));
+    OCTAVO_TRY(const std::int64_t contextLimit, chooseContextLimit(options.contextLimit, options.contextLimitIsWish, config));
     if (isCancelled(cancel))
         return cancelled;
 

@@ -29,6 +29,7 @@ struct EngineOptions {
     std::vector<std::string> devices = {"auto"}; ///< "cpu", "cuda:0", ...; "cpu" may be named twice
     int threads = 0;                             ///< CPU compute threads; 0: all
     std::int64_t contextLimit = 0;               ///< tokens per agent; 0: min(250,000, what the model allows)
+    bool contextLimitIsWish = false;             ///< more than the model allows means what it allows, not an error
     std::int64_t memoryBudgetBytes = 0;          ///< for sequences; 0: what the machine has to spare
     std::string cpuPath;                         ///< force "plain", "avx2", "avx512" or "reference"; empty: the best
     SparseMode sparse = SparseMode::Auto;

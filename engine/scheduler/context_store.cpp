@@ -4,8 +4,10 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cctype>
 #include <cerrno>
 #include <cstdio>
+#include <cstring>
 #include <exception>
 #include <system_error>
 #include <unordered_map>
@@ -36,6 +38,20 @@ std::optional<std::vector<std::string>> namesIn(const fs::path& folder)
     }
 }
 
+/// Whether a store gave a file this name: only such files are removed. The folder may be one that holds others' too.
+bool isStoresName(const std::string& name)
+{
+    constexpr const char* form = "0000000000000000-0000000000000000-"; // model, tokens
+    const std::size_t length = std::strlen(form);
+    if (name.size() <= length)
+        return false;
+    for (std::size_t i = 0; i < length; ++i) {
+        if (form[i] == '-' ? name[i] != '-' : std::isxdigit(static_cast<unsigned char>(name[i])) == 0)
+            return false;
+    }
+    return name.find(".context", length) != std::string::npos && (name.ends_with(".context") || name.ends_with(".part"));
+}
+
 /// hashOf() of many beginnings of one prompt, in one pass.
 std::unordered_map<std::int64_t, std::uint64_t> prefixHashes(std::span<const TokenId> prompt,
                                                              std::vector<std::int64_t> lengths)
@@ -64,7 +80,7 @@ ContextStore::ContextStore(Options options)
     if (!fs::is_directory(m_options.folder, error))
         spdlog::warn("{}: is no folder and cannot be made one; contexts are not saved", m_options.folder.string());
     for (const std::string& name : namesIn(m_options.folder).value_or(std::vector<std::string>())) {
-        if (name.ends_with(".part"))
+        if (isStoresName(name) && name.ends_with(".part"))
             SavedContext::removeAbandoned(m_options.folder / name);
     }
     list();
@@ -111,6 +127,8 @@ void ContextStore::list()
         if (file) {
             found.push_back({path, file->info().bytes, file->info().modelKey == m_options.modelKey,
                              file->info().resume, file->info().lastUsed});
+        } else if (!isStoresName(name)) { // somebody else's
+            continue;
         } else if (file.error().code == ErrorCode::FormatInvalid) {
             spdlog::warn("{}; it is removed, and the context is read afresh", file.error().message);
             fs::remove(path, error);

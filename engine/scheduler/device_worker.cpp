@@ -95,23 +95,23 @@ void DeviceWorker::run()
             hasWork = true;
         }
     };
+    const auto obeyAll = [&](std::vector<Command> commands) { // each by itself: one that fails takes no other along
+        for (Command& command : commands)
+            safely([&] { obey(scheduler, std::move(command)); });
+        return !commands.empty();
+    };
     while (!m_mailbox.isClosed()) {
         safely([&] {
-            std::vector<Command> commands = m_mailbox.take(!hasWork, idlePatience);
-            for (Command& command : commands)
-                obey(scheduler, std::move(command));
+            const bool wasAsked = obeyAll(m_mailbox.take(!hasWork, idlePatience));
             hasWork = scheduler.runRound();
             m_failed.store(scheduler.failure().has_value());
-            if (!hasWork || !commands.empty() || m_options.nowUs() - publishedUs >= publishEveryUs) {
+            if (!hasWork || wasAsked || m_options.nowUs() - publishedUs >= publishEveryUs) {
                 publish(scheduler);
                 publishedUs = m_options.nowUs();
             }
         });
     }
-    safely([&] {
-        for (Command& command : m_mailbox.take(false, {})) // accepted, so they end in an event too
-            obey(scheduler, std::move(command));
-    });
+    safely([&] { obeyAll(m_mailbox.take(false, {})); }); // accepted, so they end in an event too
     safely([&] { scheduler.cancelAll(); });
 }
 
@@ -128,12 +128,13 @@ void DeviceWorker::obey(Scheduler& scheduler, Command&& command)
 {
     if (auto* submit = std::get_if<Submit>(&command)) {
         const RequestId id = submit->request.id;
-        const EventSink sink = submit->sink;
+        EventSink sink;
         try {
+            sink = submit->sink;
             scheduler.submit(std::move(submit->request), std::move(submit->prompt), std::move(submit->sink),
                              submit->atUs);
         } catch (const std::exception&) {
-            sink(id, Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
+            (sink ? sink : submit->sink)(id, Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
         }
     } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
         scheduler.cancel(cancel->id);

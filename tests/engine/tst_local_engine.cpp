@@ -309,6 +309,23 @@ private slots:
                      ErrorCode::DeviceFailure);
     }
 
+    void moreContextThanTheModelAllowsIsRefusedUnlessItWasAWish()
+    {
+        EngineOptions options;
+        options.modelDir = OCTAVO_RESOURCES "/demo-model";
+        options.devices = {"cpu"};
+        options.threads = 1;
+        options.contextLimit = 1'000'000;
+        const auto refused = Engine::create(options);
+        QVERIFY(!refused);
+        QVERIFY(refused.error().message.find("1000000") != std::string::npos);
+        options.contextLimitIsWish = true;
+        const auto taken = Engine::create(options);
+        QVERIFY2(taken, taken ? "" : taken.error().message.c_str());
+        QCOMPARE_GT((*taken)->model().contextLimit, 0);
+        QCOMPARE_LT((*taken)->model().contextLimit, 1'000'000);
+    }
+
     void metricsNeverWaitForAStep()
     {
         const Devices devices = someDevices(1);

@@ -123,8 +123,10 @@ void StartupSettings::applyTo(agents::WorkbenchOptions& options, bool modelNamed
     options.drafts = drafts;
     if (options.engine.sparse == engine::SparseMode::Auto)
         options.engine.sparse = sparse;
-    if (options.engine.contextLimit == 0)
+    if (options.engine.contextLimit == 0) { // the setting outlives a change of model
         options.engine.contextLimit = contextLimit;
+        options.engine.contextLimitIsWish = true;
+    }
     if (options.engine.memoryBudgetBytes == 0)
         options.engine.memoryBudgetBytes = memoryBudgetBytes;
     options.engine.savedContextsQuota = savedContextsQuota;

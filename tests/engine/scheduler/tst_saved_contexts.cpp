@@ -151,12 +151,27 @@ private slots:
     void halfWrittenFilesAreClearedAway()
     {
         QDir().mkpath(m_dir.filePath("contexts"));
-        QFile part(m_dir.filePath("contexts/00-00-64.context.1-0.part"));
+        QFile part(m_dir.filePath("contexts/0000000000000001-0000000000000002-64.context.1-0.part"));
         QVERIFY(part.open(QIODevice::WriteOnly));
         part.write("half");
         part.close();
         start();
         QVERIFY(files().isEmpty());
+    }
+
+    void filesOfOthersInTheFolderStay()
+    {
+        QDir().mkpath(m_dir.filePath("contexts"));
+        const QStringList names{"film.mkv.part", "trip.context", "trip.context.part", "0000000000000001-notes.context"};
+        for (const QString& name : names) {
+            QFile file(m_dir.filePath("contexts/" + name));
+            QVERIFY(file.open(QIODevice::WriteOnly));
+            file.write("somebody else's");
+        }
+        start();
+        QStringList left = QDir(m_dir.filePath("contexts")).entryList(QDir::Files);
+        for (const QString& name : names)
+            QVERIFY2(left.contains(name), qPrintable(name));
     }
 
     void anotherModelsContextsAreNotUsed()
@@ -329,7 +344,7 @@ private slots:
     void whatAnotherProgramIsWritingStays()
     {
         QDir().mkpath(m_dir.filePath("contexts"));
-        const QByteArray path = m_dir.filePath("contexts/00-00-64.context.1-0.part").toLocal8Bit();
+        const QByteArray path = m_dir.filePath("contexts/0000000000000001-0000000000000002-64.context.1-0.part").toLocal8Bit();
         const int descriptor = ::open(path.constData(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         QCOMPARE(::flock(descriptor, LOCK_EX | LOCK_NB), 0);
         start();
