@@ -137,6 +137,7 @@ void CompareView::showQuestion(const QString& question)
         layout->addWidget(new Separator);
         auto* view = new TranscriptView;
         view->setAccessibleName(tr("Answer of %1").arg(agent->name()));
+        view->setShowsNewest(agent->messages().last().id == answer->id);
         view->setMessages({*answer});
         view->verticalScrollBar()->setValue(0);
         layout->addWidget(view, 1);
@@ -150,6 +151,10 @@ void CompareView::showQuestion(const QString& question)
             if (agent->messages().isEmpty() || agent->messages().last().id != id || !agent->regenerate())
                 return;
             QMetaObject::invokeMethod(this, [this, question] { showQuestion(question); }, Qt::QueuedConnection);
+        });
+        connect(view, &TranscriptView::continueRequested, this, [agent, id = answer->id] {
+            if (!agent->messages().isEmpty() && agent->messages().last().id == id)
+                static_cast<void>(agent->continueAnswer()); // what it adds arrives as text; refused, nothing changes
         });
         connect(view, &TranscriptView::copyAnswerRequested, this,
                 [view] { QGuiApplication::clipboard()->setText(view->messages().front().text); });

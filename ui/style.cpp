@@ -103,6 +103,8 @@ int Style::pixelMetric(PixelMetric metric, const QStyleOption* option, const QWi
     case PM_LayoutTopMargin:
     case PM_LayoutBottomMargin:
         return metrics::padding;
+    case PM_FocusFrameHMargin: // beside the text of a list's rows
+        return metrics::gap - 1;
     case PM_SplitterWidth:
     case PM_DockWidgetSeparatorExtent:
         return 6;
@@ -196,7 +198,7 @@ QSize Style::sizeFromContents(ContentsType type, const QStyleOption* option, con
     case CT_ComboBox:
         return QSize(contents.width() + 40, control);
     case CT_SpinBox:
-        return QSize(contents.width() + 12, control);
+        return QSize(contents.width() + 36, control);
     case CT_MenuItem: {
         const auto* item = qstyleoption_cast<const QStyleOptionMenuItem*>(option);
         if (item && item->menuItemType == QStyleOptionMenuItem::Separator)
@@ -260,6 +262,22 @@ QRect Style::subControlRect(ComplexControl control, const QStyleOptionComplex* o
             return r;
         default:
             return {};
+        }
+    }
+    if (control == CC_SpinBox) {
+        const QRect r = option->rect;
+        const int half = r.height() / 2;
+        switch (part) {
+        case SC_SpinBoxFrame:
+            return r;
+        case SC_SpinBoxUp:
+            return visualRect(option->direction, r, QRect(r.right() - 24, r.top(), 24, half));
+        case SC_SpinBoxDown:
+            return visualRect(option->direction, r, QRect(r.right() - 24, r.top() + half, 24, r.height() - half));
+        case SC_SpinBoxEditField:
+            return visualRect(option->direction, r, r.adjusted(metrics::gap - 2, 1, -26, -1));
+        default:
+            break;
         }
     }
     if (control == CC_ComboBox) {
@@ -477,6 +495,9 @@ void Style::drawControl(ControlElement element, const QStyleOption* option, QPai
         QProxyStyle::drawControl(element, &label, painter, widget);
         return;
     }
+    case CE_PushButtonBevel: // the label draws the arrow of a menu
+        drawButton(option, painter, widget);
+        return;
     case CE_ProgressBarGroove:
         strokedRoundRect(painter, option->rect, option->rect.height() / 2.0, c.track, QColor());
         return;
@@ -587,6 +608,9 @@ void Style::drawComplexControl(ComplexControl control, const QStyleOptionComplex
     case CC_ComboBox:
         drawComboBox(option, painter, widget);
         return;
+    case CC_SpinBox:
+        drawSpinBox(option, painter, widget);
+        return;
     case CC_ToolButton: {
         const auto* button = qstyleoption_cast<const QStyleOptionToolButton*>(option);
         if (!button)
@@ -642,6 +666,37 @@ void Style::drawComboBox(const QStyleOptionComplex* option, QPainter* painter, c
                      focus ? c.accent : c.line);
     drawChevron(painter, subControlRect(CC_ComboBox, box, SC_ComboBoxArrow, widget), Qt::DownArrow,
                 enabled ? c.muted : c.line);
+}
+
+void Style::drawSpinBox(const QStyleOptionComplex* option, QPainter* painter, const QWidget* widget) const
+{
+    const auto* box = qstyleoption_cast<const QStyleOptionSpinBox*>(option);
+    if (!box)
+        return;
+    const Colors& c = colors();
+    const bool enabled = box->state.testFlag(State_Enabled);
+    const bool hovered = enabled && box->state.testFlag(State_MouseOver);
+    strokedRoundRect(painter, box->rect, metrics::radius, enabled ? c.background : c.panel,
+                     box->state.testFlag(State_HasFocus) ? c.accent
+                     : hovered                           ? mixed(c.line, c.muted, 0.35)
+                                                         : c.line);
+    const std::pair<SubControl, QAbstractSpinBox::StepEnabledFlag> steps[] = {
+        {SC_SpinBoxUp, QAbstractSpinBox::StepUpEnabled}, {SC_SpinBoxDown, QAbstractSpinBox::StepDownEnabled}};
+    for (const auto& [part, flag] : steps) {
+        const bool over = hovered && box->activeSubControls == part;
+        // The two stand close together, about the middle.
+        const QRect rect = subControlRect(CC_SpinBox, box, part, widget).translated(0, part == SC_SpinBoxUp ? 2 : -2);
+        drawChevron(painter, rect, part == SC_SpinBoxUp ? Qt::UpArrow : Qt::DownArrow,
+                    !enabled || !box->stepEnabled.testFlag(flag) ? c.line
+                    : over                                       ? c.text
+                                                                 : c.muted);
+    }
+}
+
+QIcon Style::standardIcon(StandardPixmap standard, const QStyleOption* option, const QWidget* widget) const
+{
+    return standard == SP_LineEditClearButton ? icon(QStringLiteral("close"))
+                                              : QProxyStyle::standardIcon(standard, option, widget);
 }
 
 } // namespace octavo::ui

@@ -32,6 +32,7 @@ public:
                      const QWidget* widget) const override;
     void drawComplexControl(ComplexControl control, const QStyleOptionComplex* option, QPainter* painter,
                             const QWidget* widget) const override;
+    QIcon standardIcon(StandardPixmap standard, const QStyleOption* option, const QWidget* widget) const override;
 
 private:
     void drawButton(const QStyleOption* option, QPainter* painter, const QWidget* widget) const;
@@ -40,6 +41,7 @@ private:
     void drawMenuItem(const QStyleOption* option, QPainter* painter, const QWidget* widget) const;
     void drawTab(const QStyleOption* option, QPainter* painter) const;
     void drawComboBox(const QStyleOptionComplex* option, QPainter* painter, const QWidget* widget) const;
+    void drawSpinBox(const QStyleOptionComplex* option, QPainter* painter, const QWidget* widget) const;
 };
 
 } // namespace octavo::ui

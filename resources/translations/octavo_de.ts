@@ -1618,8 +1618,16 @@
         <translation>Kontexte</translation>
     </message>
     <message>
+        <source>Repositories you add stand here, each at one commit.</source>
+        <translation>Hier stehen hinzugefügte Repositorys, jedes an einem Commit.</translation>
+    </message>
+    <message>
         <source>History</source>
         <translation>Verlauf</translation>
+    </message>
+    <message>
+        <source>Conversations stand here, to be searched and opened again.</source>
+        <translation>Hier stehen Gespräche; sie lassen sich durchsuchen und wieder öffnen.</translation>
     </message>
     <message>
         <source>CONTEXTS</source>

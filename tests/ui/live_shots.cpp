@@ -7,6 +7,8 @@
 #include "ui/repository_intake.h"
 #include "ui/theme.h"
 #include "ui/transcript/transcript_view.h"
+#include "ui/translation.h"
+#include "ui/wizard/add_repository_dialog.h"
 
 #include <QApplication>
 #include <QDir>
@@ -35,6 +37,7 @@ int main(int argc, char** argv)
         return 2;
     }
     QLocale::setDefault(QLocale::English);
+    installTranslation(QLocale(QLocale::English));
     const QDir folder(QString::fromLocal8Bit(argv[2]));
     const QString scheme = argc > 3 ? QString::fromLocal8Bit(argv[3]) : QStringLiteral("dark");
     Theme::instance()->apply(Theme::choiceFromName(scheme));
@@ -87,6 +90,19 @@ int main(int argc, char** argv)
     waitFor([&] { return busy() == 0; }, 90);
     QTest::qWait(300);
     save("live-done");
+    window.grid()->setCurrent(window.grid()->panes()[0]);
+    window.grid()->setZoomed(true);
+    QTest::qWait(200);
+    save("live-zoom");
+    AddRepositoryDialog wizard(&workbench);
+    wizard.show();
+    wizard.setFolder(QString::fromLocal8Bit(argv[1]));
+    auto* next = wizard.findChild<QPushButton*>(QStringLiteral("next"));
+    waitFor([&] { return next->isEnabled(); }, 10);
+    next->click();
+    waitFor([&] { return wizard.findChild<FilesPage*>()->hasFiles() && next->isEnabled(); }, 60);
+    QTest::qWait(300);
+    wizard.grab().save(folder.filePath(QStringLiteral("live-wizard-") + scheme + QStringLiteral(".png")));
     std::printf("%d panes still busy\n", busy());
     return 0;
 }

@@ -13,6 +13,7 @@
 #include "ui/pane/pane.h"
 #include "ui/theme.h"
 #include "ui/transcript/transcript_view.h"
+#include "ui/translation.h"
 
 #include <QApplication>
 #include <QDir>
@@ -45,6 +46,7 @@ int main(int argc, char** argv)
 {
     QApplication app(argc, argv);
     QLocale::setDefault(QLocale::English);
+    installTranslation(QLocale(QLocale::English));
     const QStringList arguments = app.arguments();
     if (arguments.size() < 2) {
         QTextStream(stderr) << "usage: octavo_shots FOLDER\n";
@@ -76,6 +78,12 @@ int main(int argc, char** argv)
         window.show();
         flushAll(window);
         save(&window, folder, QStringLiteral("main-") + scheme);
+        Theme::instance()->apply(choice, 2.0);
+        QTest::qWait(100);
+        flushAll(window);
+        save(&window, folder, QStringLiteral("main-text200-") + scheme);
+        Theme::instance()->apply(choice);
+        QTest::qWait(100);
         if (choice == SchemeChoice::HighContrast)
             continue;
 

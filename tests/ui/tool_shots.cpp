@@ -5,15 +5,16 @@
 #include "tests/ui/simulated_metrics.h"
 
 #include "ui/dashboard/dashboard_panel.h"
+#include "ui/main_window.h"
 #include "ui/settings/model_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/source_viewer/source_viewer.h"
 #include "ui/theme.h"
+#include "ui/translation.h"
 #include "ui/wizard/add_repository_dialog.h"
 
 #include "agents/workbench.h"
 
-#include <QAction>
 #include <QApplication>
 #include <QDir>
 #include <QFile>
@@ -105,16 +106,14 @@ void shootWizard(const QString& repository, const std::function<QString(const ch
 void shootSettings(const std::function<QString(const char*)>& file)
 {
     const auto workbench = makeWorkbench();
-    QAction ask(QStringLiteral("Ask all agents"));
-    ask.setShortcut(QKeySequence(QStringLiteral("Ctrl+Shift+A")));
-    QAction zoom(QStringLiteral("Zoom pane"));
-    zoom.setShortcut(QKeySequence(QStringLiteral("F11")));
+    const ui::MainWindow window(workbench.get()); // for its commands
     QTemporaryDir folder;
-    ui::SettingsDialog dialog(workbench.get(), {&ask, &zoom}, {}, folder.filePath(QStringLiteral("octavo.ini")));
+    ui::SettingsDialog dialog(workbench.get(), window.commands(), {}, folder.filePath(QStringLiteral("octavo.ini")));
     using Page = ui::SettingsDialog::Page;
     const std::pair<Page, const char*> pages[] = {{Page::Appearance, "settings-appearance"},
                                                   {Page::Model, "settings-model"},
                                                   {Page::Answers, "settings-answers"},
+                                                  {Page::Memory, "settings-memory"},
                                                   {Page::Shortcuts, "settings-shortcuts"}};
     for (const auto& [page, name] : pages) {
         dialog.setPage(page);
@@ -151,6 +150,8 @@ int main(int argc, char** argv)
         std::fprintf(stderr, "usage: octavo_tool_shots FOLDER REPOSITORY\n");
         return 2;
     }
+    QLocale::setDefault(QLocale::English);
+    ui::installTranslation(QLocale(QLocale::English));
     const QDir folder(QString::fromLocal8Bit(argv[1]));
     const QString repository = QString::fromLocal8Bit(argv[2]);
     for (const auto& [choice, name] : {std::pair(ui::SchemeChoice::Dark, QStringLiteral("dark")),
@@ -163,6 +164,12 @@ int main(int argc, char** argv)
         shootWizard(repository, file);
         shootSettings(file);
         shootSource(repository, file("source"));
+        ui::Theme::instance()->apply(choice, 2.0);
+        const auto large = [&](const char* what) {
+            return folder.filePath(QLatin1String(what) + QStringLiteral("-text200-") + name + ".png");
+        };
+        shootWizard(repository, large);
+        shootSettings(large);
     }
     return 0;
 }

@@ -391,6 +391,12 @@ private slots:
         auto* compare = m_window->findChild<CompareView*>();
         QVERIFY(compare && compare->isVisible());
         QCOMPARE(compare->columnCount(), 3);
+        // Each column's answer is its conversation's newest: it can be written anew from here.
+        auto* column = compare->findChild<TranscriptView*>();
+        column->setFocus();
+        for (const int press : {int(Qt::Key_Tab), int(Qt::Key_Tab), int(Qt::Key_Return)})
+            QTest::keyClick(column, Qt::Key(press));
+        QCOMPARE(test::script(agent(0)).regenerations, 1);
         key(QStringLiteral("Esc"));
         QVERIFY(m_window->grid()->isVisible());
     }

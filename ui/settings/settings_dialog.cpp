@@ -8,7 +8,9 @@
 
 #include <QFormLayout>
 #include <QHBoxLayout>
+#include <QPainter>
 #include <QScrollArea>
+#include <QStyledItemDelegate>
 #include <QVBoxLayout>
 
 #include <limits>
@@ -17,7 +19,40 @@ namespace octavo::ui {
 
 namespace {
 
-constexpr int pagesWidth = 190;
+constexpr int rowMargin = 10, rowPadding = 12;
+
+/// The name of a page: a rounded row, as in the window's lists.
+class PageDelegate final : public QStyledItemDelegate
+{
+public:
+    using QStyledItemDelegate::QStyledItemDelegate;
+
+    QSize sizeHint(const QStyleOptionViewItem&, const QModelIndex& index) const override
+    {
+        const QFontMetrics text(ui::font(TextRole::BodyStrong));
+        return {text.horizontalAdvance(index.data().toString()) + 2 * (rowMargin + rowPadding), text.height() + 18};
+    }
+
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override
+    {
+        const Colors& c = colors();
+        const bool chosen = option.state.testFlag(QStyle::State_Selected);
+        const QRectF row = QRectF(option.rect).adjusted(rowMargin, 1, -rowMargin, -1);
+        painter->save();
+        painter->setRenderHint(QPainter::Antialiasing);
+        const bool focused = option.state.testFlag(QStyle::State_HasFocus) &&
+                             option.state.testFlag(QStyle::State_KeyboardFocusChange);
+        painter->setPen(focused ? QPen(c.accent) : QPen(Qt::NoPen));
+        painter->setBrush(chosen                                              ? QBrush(c.question)
+                          : option.state.testFlag(QStyle::State_MouseOver) ? QBrush(mixed(c.panel, c.hover, 0.7))
+                                                                              : QBrush(Qt::NoBrush));
+        painter->drawRoundedRect(row, metrics::radius, metrics::radius);
+        painter->setFont(ui::font(chosen ? TextRole::BodyStrong : TextRole::Body));
+        painter->setPen(chosen ? c.text : c.muted);
+        painter->drawText(row.adjusted(rowPadding, 0, -rowPadding, 0), Qt::AlignVCenter, index.data().toString());
+        painter->restore();
+    }
+};
 
 /// Pages scroll where text is large or the window small.
 QScrollArea* scrolling(QWidget* page)
@@ -60,11 +95,18 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     m_pages = new QListWidget;
     m_pages->setObjectName(QStringLiteral("pages"));
     m_pages->setAccessibleName(tr("Pages"));
-    m_pages->setFixedWidth(pagesWidth);
     m_pages->setFrameShape(QFrame::NoFrame);
+    m_pages->viewport()->setAutoFillBackground(false);
     m_pages->addItems({tr("Appearance"), tr("Model and device"), tr("Answers"), tr("Memory"), tr("Shortcuts")});
-    for (int i = 0; i < m_pages->count(); ++i)
-        m_pages->item(i)->setSizeHint({pagesWidth, 36});
+    m_pages->setItemDelegate(new PageDelegate(m_pages));
+    m_pages->setMouseTracking(true);
+    m_pages->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
+    const auto fitPages = [this] { m_pages->setFixedWidth(qMax(190, m_pages->sizeHintForColumn(0))); };
+    fitPages();
+    connect(Theme::instance(), &Theme::changed, this, [this, fitPages] {
+        m_pages->doItemsLayout();
+        fitPages();
+    });
     connect(m_pages, &QListWidget::currentRowChanged, m_stack, &QStackedWidget::setCurrentIndex);
     m_pages->setCurrentRow(Appearance);
 
@@ -79,10 +121,13 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     right->setContentsMargins(24, 20, 24, 20);
     right->addWidget(m_stack, 1);
     right->addWidget(close, 0, Qt::AlignRight);
+    auto* pages = new QVBoxLayout;
+    pages->setContentsMargins(0, 16, 0, 0); // the first page in line with the heading
+    pages->addWidget(m_pages);
     auto* layout = new QHBoxLayout(this);
     layout->setContentsMargins({});
     layout->setSpacing(0);
-    layout->addWidget(m_pages);
+    layout->addLayout(pages);
     layout->addWidget(new Separator(Qt::Vertical));
     layout->addLayout(right, 1);
 }

@@ -8,6 +8,7 @@
 #include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLineEdit>
+#include <QAbstractItemDelegate>
 #include <QListView>
 #include <QMenu>
 #include <QPainter>
@@ -17,9 +18,35 @@
 namespace octavo::ui {
 namespace {
 
-QListView* makeList(const QString& name)
+/// A list that says, while it is empty, how it fills.
+class List final : public QListView
 {
-    auto* view = new QListView;
+public:
+    explicit List(const QString& hint)
+        : m_hint(hint)
+    {
+    }
+
+protected:
+    void paintEvent(QPaintEvent* event) override
+    {
+        QListView::paintEvent(event);
+        if (model() == nullptr || model()->rowCount() > 0)
+            return;
+        QPainter painter(viewport());
+        painter.setFont(ui::font(TextRole::Small));
+        painter.setPen(colors().muted);
+        painter.drawText(viewport()->rect().adjusted(8, 6, -8, -6), Qt::AlignTop | Qt::AlignLeft | Qt::TextWordWrap,
+                         m_hint);
+    }
+
+private:
+    QString m_hint;
+};
+
+QListView* makeList(const QString& name, const QString& hint)
+{
+    auto* view = new List(hint);
     view->setFrameShape(QFrame::NoFrame);
     view->setAccessibleName(name);
     view->setMouseTracking(true);
@@ -40,8 +67,8 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     , m_watch(new CommitWatch(workbench, this))
     , m_contexts(new ContextModel(workbench, this))
     , m_history(new HistoryModel(workbench, this))
-    , m_contextView(makeList(tr("Contexts")))
-    , m_historyView(makeList(tr("History")))
+    , m_contextView(makeList(tr("Contexts"), tr("Repositories you add stand here, each at one commit.")))
+    , m_historyView(makeList(tr("History"), tr("Conversations stand here, to be searched and opened again.")))
     , m_search(new QLineEdit)
 {
     auto* layout = new QVBoxLayout(this);
@@ -112,11 +139,23 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     auto* minute = new QTimer(this);
     minute->start(60'000);
     connect(minute, &QTimer::timeout, m_historyView->viewport(), qOverload<>(&QWidget::update));
+    for (const auto signal : {&QAbstractItemModel::rowsInserted, &QAbstractItemModel::rowsRemoved})
+        connect(m_contexts, signal, this, &Sidebar::fitContexts);
+    connect(m_contexts, &QAbstractItemModel::modelReset, this, &Sidebar::fitContexts);
+    fitContexts();
     connect(Theme::instance(), &Theme::changed, this, [this] {
+        fitContexts();
         m_contextView->doItemsLayout();
         m_historyView->doItemsLayout();
         update();
     });
+}
+
+/// Contexts take the room they need, up to their share; history begins right below.
+void Sidebar::fitContexts()
+{
+    const int row = m_contextView->itemDelegate()->sizeHint(QStyleOptionViewItem(), QModelIndex()).height();
+    m_contextView->setMaximumHeight(qMax(2, m_contexts->rowCount()) * row + metrics::gap);
 }
 
 void Sidebar::reload()

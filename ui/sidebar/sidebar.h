@@ -44,6 +44,7 @@ protected:
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
+    void fitContexts();
     void showContextMenu(const QPoint& at);
     void showHistoryMenu(const QPoint& at);
 

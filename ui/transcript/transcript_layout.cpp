@@ -212,7 +212,7 @@ void TranscriptView::placeTrailer()
     const int height =
         m_trailer->hasHeightForWidth() ? m_trailer->heightForWidth(width) : m_trailer->sizeHint().height();
     const int top = m_contentBottom + betweenBlocks - verticalScrollBar()->value();
-    m_trailer->setGeometry(sideMargin, m_items.empty() ? topMargin : top, width, height);
+    m_trailer->setGeometry(contentLeft(), m_items.empty() ? topMargin : top, width, height);
 }
 
 bool TranscriptView::eventFilter(QObject* watched, QEvent* event)

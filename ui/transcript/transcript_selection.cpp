@@ -21,7 +21,7 @@ TranscriptView::Place TranscriptView::placeAt(const QPoint& point) const
     const auto i = std::size_t(item);
     if (y > m_tops[i] + m_items[i]->height(contentWidth()) && i + 1 == m_items.size())
         return {item, int(m_items[i]->text().size())};
-    return {item, m_items[i]->positionAt(QPointF(point.x() - sideMargin, y - m_tops[i]))};
+    return {item, m_items[i]->positionAt(QPointF(point.x() - contentLeft(), y - m_tops[i]))};
 }
 
 TextRange TranscriptView::selectionIn(int item) const

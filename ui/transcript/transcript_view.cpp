@@ -67,7 +67,13 @@ TranscriptView::~TranscriptView() = default;
 
 int TranscriptView::contentWidth() const
 {
-    return qMax(40, viewport()->width() - 2 * sideMargin);
+    const int widest = int(widestColumn * Theme::instance()->textScale());
+    return qBound(40, viewport()->width() - 2 * sideMargin, widest);
+}
+
+int TranscriptView::contentLeft() const
+{
+    return qMax(sideMargin, (viewport()->width() - contentWidth()) / 2);
 }
 
 int TranscriptView::contentHeight() const
@@ -190,7 +196,7 @@ void TranscriptView::syncSummary(std::size_t index)
     }
     if (!wanted)
         return;
-    const bool last = qsizetype(index) + 1 == m_messages.size();
+    const bool last = m_showsNewest && qsizetype(index) + 1 == m_messages.size();
     auto item = makeSummaryItem(m_fonts, message, last);
     item->setTopMargin(betweenBlocks);
     m_items.insert(m_items.begin() + std::ptrdiff_t(entry.firstItem + entry.blockItems), std::move(item));
@@ -319,7 +325,7 @@ void TranscriptView::paintEvent(QPaintEvent* event)
         if (!m_items[i]->isLaidOut(width))
             m_items[i]->layout(width);
         ItemPaint paint;
-        paint.clip = QRectF(dirty).translated(-sideMargin, -top);
+        paint.clip = QRectF(dirty).translated(-contentLeft(), -top);
         paint.selection = selectionIn(int(i));
         if (i < m_found.size()) {
             paint.found = &m_found[i];
@@ -329,16 +335,16 @@ void TranscriptView::paintEvent(QPaintEvent* event)
         paint.hoveredAction = m_hoverItem == int(i) ? m_hoverAction : -1;
         paint.focusedAction = m_focusItem == int(i) && hasFocus() ? m_focusAction : -1;
         painter.save();
-        painter.translate(sideMargin, top);
+        painter.translate(contentLeft(), top);
         m_items[i]->paint(painter, paint);
         painter.restore();
     }
     if (m_writing) {
-        QRectF caret(sideMargin, m_contentBottom - scroll + 4, 7, m_fonts.bodyPitch);
+        QRectF caret(contentLeft(), m_contentBottom - scroll + 4, 7, m_fonts.bodyPitch);
         if (!m_items.empty() && !m_entries.empty() && m_messages.back().role == agents::MessageRole::Assistant) {
             const QRectF end = m_items.back()->endRect();
             if (!end.isNull() && end.right() <= width)
-                caret = end.translated(sideMargin, m_tops.back() - scroll);
+                caret = end.translated(contentLeft(), m_tops.back() - scroll);
         }
         painter.fillRect(caret.adjusted(0, 2, 0, -2), colors().accent);
     }

@@ -32,6 +32,8 @@ public:
     ~TranscriptView() override;
 
     void setMessages(const QList<agents::Message>& messages);
+    /// Whether the last message shown is the conversation's newest, which alone can go on or be written anew.
+    void setShowsNewest(bool newest) { m_showsNewest = newest; }
     void addMessage(const agents::Message& message);
     /// Gathered and shown with the next frame, 33 ms later at most.
     void appendText(agents::MessageId id, const QString& text);
@@ -121,6 +123,7 @@ private:
     Anchor anchor() const;
     void restore(const Anchor& anchor);
     int contentWidth() const;
+    int contentLeft() const;
     int contentHeight() const;
     int itemAtY(int y) const;
     Place placeAt(const QPoint& viewportPoint) const;
@@ -142,7 +145,7 @@ private:
 
     QPointer<QWidget> m_trailer;
     QToolButton* m_jump;
-    bool m_writing = false;
+    bool m_writing = false, m_showsNewest = true;
     bool m_follow = true, m_ownScroll = false;
 
     QBasicTimer m_frame;

@@ -43,7 +43,7 @@ public:
             style->drawControl(QStyle::CE_ItemViewItem, &item, painter, item.widget);
             item.text = name;
             const QRect text =
-                style->subElementRect(QStyle::SE_ItemViewItemText, &item, item.widget).adjusted(4, 0, 0, 0);
+                style->subElementRect(QStyle::SE_ItemViewItemText, &item, item.widget);
             painter->setFont(item.font);
             painter->setPen(allowed ? c.text : c.muted);
             const QFontMetrics body = painter->fontMetrics();

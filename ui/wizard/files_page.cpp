@@ -166,9 +166,12 @@ QWidget* FilesPage::buildLeftOutCard()
     m_showLeftOut = makeTab(tr("Left out"), "showLeftOut", lists);
     m_showChanges = makeTab(tr("Changed"), "showChanges", lists);
     m_showLeftOut->setChecked(true);
+    auto* title = new TextLabel(m_showLeftOut->text(), TextRole::BodyStrong); // while there is no other list
+    title->setObjectName(QStringLiteral("leftOutTitle"));
+    m_showLeftOut->hide();
     m_showChanges->hide();
     connect(m_showChanges, &QPushButton::toggled, this, &FilesPage::showList);
-    layout->addWidget(cardHeader({m_showLeftOut, m_showChanges}, m_leftOutSummary));
+    layout->addWidget(cardHeader({title, m_showLeftOut, m_showChanges}, m_leftOutSummary));
     layout->addWidget(new Separator);
     m_leftOutView = new QTreeView;
     m_leftOutView->setObjectName(QStringLiteral("leftOutOrChanged"));
@@ -301,7 +304,10 @@ void FilesPage::setChanges(const QList<agents::SkippedFile>& changes)
     const bool first = m_showChanges->isHidden();
     m_showChanges->setText(tr("Changed %1").arg(countText(changes.size())));
     m_showChanges->setAccessibleName(m_showChanges->text());
+    findChild<QLabel*>(QStringLiteral("leftOutTitle"))->hide();
+    m_showLeftOut->show();
     m_showChanges->show();
+    fitList();
     if (first && !changes.isEmpty())
         m_showChanges->setChecked(true);
 }
@@ -311,12 +317,32 @@ void FilesPage::showList()
     const bool changes = m_showChanges->isChecked();
     m_leftOutView->setModel(changes ? &m_changes : &m_leftOut);
     m_leftOutView->setAccessibleName(changes ? tr("Files that changed") : tr("Files left out"));
-    m_leftOutView->header()->setStretchLastSection(false);
-    m_leftOutView->header()->setSectionResizeMode(QHeaderView::Stretch);
+    m_leftOutView->header()->setStretchLastSection(true);
+    m_leftOutView->header()->setSectionResizeMode(LeftOutModel::PathColumn, QHeaderView::Fixed);
+    fitList();
     m_leftOutSummary->setVisible(!changes);
     m_rule->setText(changes
                         ? tr("Reading goes on from the first file that differs; what comes before it is used as it is.")
                         : tr("Every file is either packed, unchecked or listed here with a reason."));
+}
+
+/// The reason gets what it needs, up to half; the path has the rest.
+void FilesPage::fitList()
+{
+    const int width = m_leftOutView->viewport()->width();
+    int reason = 0;
+    const QFontMetrics small(ui::font(TextRole::Small));
+    const QAbstractItemModel* model = m_leftOutView->model();
+    for (int row = 0; row < qMin(model->rowCount(), 200); ++row)
+        reason = qMax(reason, small.horizontalAdvance(
+                                  model->index(row, LeftOutModel::ReasonColumn).data().toString()));
+    m_leftOutView->setColumnWidth(LeftOutModel::PathColumn, width - qMin(reason + 2 * metrics::padding, width / 2));
+}
+
+void FilesPage::resizeEvent(QResizeEvent* event)
+{
+    QWidget::resizeEvent(event);
+    QTimer::singleShot(0, this, &FilesPage::fitList); // once the list has its width
 }
 
 void FilesPage::setRemark(const QString& remark)
@@ -370,6 +396,7 @@ void FilesPage::showFiles(const agents::IngestResult& all)
                                   agoText(all.commitTime, QDateTime::currentDateTime())}
                           .join(QStringLiteral(" · ")));
     m_leftOut.setFiles(all.skipped);
+    fitList();
     m_tree.setFiles(all.repositoryName, all.packed);
     m_stack->setCurrentIndex(1);
     if (m_preset)

@@ -56,6 +56,9 @@ signals:
     void choiceChanged();
     void retryRequested();
 
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+
 private:
     void build();
     QWidget* buildHeader();
@@ -67,6 +70,7 @@ private:
     void showChoice();
     void fitToBudget();
     void showList();
+    void fitList();
     qint64 leastAnswerRoom() const; ///< tokens that must stay free for an answer
 
     QString m_modelName;
