@@ -78,6 +78,10 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const auto engine, openEngine(arguments, streams));
     OCTAVO_TRY(const SourcePrompts prompts,
                SourcePrompts::read(arguments.text("--files"), engine->tokenizer(), context));
+    if (prompts.functions().empty())
+        return Error{ErrorCode::NotFound,
+                     arguments.text("--files") + " has no whole source file with a function to ask about in " +
+                         std::to_string(context) + " tokens; name another folder of C, C++, Python, Rust or Go files"};
 
     for (const Cell& cell : cells) {
         std::array<Sum, modes.size()> sums;

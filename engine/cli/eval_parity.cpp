@@ -131,10 +131,16 @@ Result<std::vector<Question>> makeQuestions(const Arguments& arguments, const en
                                             std::int64_t longest, std::int64_t each)
 {
     std::vector<Question> questions;
+    // The longest context's functions, in all: what a shorter one does not hold makes a question like any other.
+    OCTAVO_TRY(const SourcePrompts whole, SourcePrompts::read(arguments.text("--files"), tokenizer, longest));
+    const auto& names = whole.functions();
+    if (names.empty())
+        return Error{ErrorCode::NotFound,
+                     arguments.text("--files") + " has no whole source file with a function to ask about in " +
+                         std::to_string(longest) + " tokens; name another folder of C, C++, Python, Rust or Go files"};
     for (std::int64_t context = shortestContext; context <= longest; context *= 2) {
         OCTAVO_TRY(const SourcePrompts prompts,
                    SourcePrompts::read(arguments.text("--files"), tokenizer, context - 64)); // 64 for the question
-        const auto& names = prompts.functions();
         for (std::int64_t i = 0; i < each; ++i) {
             Question question;
             const std::size_t form = std::size_t(i) % questionForms.size();

@@ -83,9 +83,6 @@ Result<SourcePrompts> SourcePrompts::read(const std::filesystem::path& folder, c
     }
     prompts.m_context.push_back(*end);
     prompts.append(prompts.m_context, "\n");
-    if (prompts.m_functions.empty())
-        return Error{ErrorCode::NotFound, folder.string() + " has no source file with a function to ask about; name a "
-                                                            "folder of C, C++, Python, Rust or Go files with --files"};
     return prompts;
 }
 

@@ -18,13 +18,13 @@ class SourcePrompts
 {
 public:
     /// Reads source files under `folder`, in order of their paths, until they fill `tokens`; the last one is cut. Fails
-    /// with NotFound where there is none, Unsupported where the tokenizer has no ChatML tokens.
+    /// with FileUnreadable, and with Unsupported where the tokenizer has no ChatML tokens.
     static Result<SourcePrompts> read(const std::filesystem::path& folder, const engine::Tokenizer& tokenizer,
                                       std::int64_t tokens);
 
     /// System turn with all files: what the questions share.
     const std::vector<engine::TokenId>& context() const { return m_context; }
-    /// Functions that are defined in the files, in order, each once.
+    /// Functions that are defined in the files that are whole, in order, each once.
     const std::vector<std::string>& functions() const { return m_functions; }
 
     /// The whole prompt for a question, up to where the answer begins.
