@@ -42,6 +42,8 @@ public:
 
     /// For evaluation: sums over a sequence's keys, from which a sketch basis is fitted.
     Result<KeyStatistics> keyStatistics(SlotId slot, std::int64_t mostKeys);
+    /// For measuring speed and memory: appends `tokens` random rows instead of reading tokens.
+    Result<void> appendNoise(SlotId slot, std::int64_t tokens);
     /// For evaluation: the newest picks of a sequence, ascending. Empty where it has not decoded sparsely.
     std::vector<std::int32_t> picks(SlotId slot, int layer, int list) const;
 

@@ -587,7 +587,12 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
         }
     }
     if (picking()) {
-        pickRows(thread, layer);
+        if (m_sparse->picksByHead(m_pool.active())) {
+            for (int kvHead = kvHeads.begin; kvHead < kvHeads.end; ++kvHead)
+                m_sparse->pickHead(layer.kindIndex, kvHead, [this](int row, int head) { return query(row, head); });
+        } else {
+            pickRows(thread, layer);
+        }
         for (int kvHead = kvHeads.begin; kvHead < kvHeads.end; ++kvHead) {
             int first = 0;
             for (const CpuRows& entry : m_entries) {
@@ -666,13 +671,13 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
     for (int r = 0; sparse && r < rows; ++r) {
         if (!picked(r))
             continue;
-        CpuPickedRow& part = m_sparse->row(firstRow + r / group);
+        CpuPickedRow& row = m_sparse->row(firstRow + r / group);
         const int head = kvHead * group + r % group;
         m_kernels.mergeState(dim,
-                             {part.maximum.data() + head, part.sum.data() + head,
-                              part.context.data() + std::int64_t(head) * dim},
+                             {row.part.maximum.data() + head, row.part.sum.data() + head,
+                              row.part.context.data() + std::int64_t(head) * dim},
                              {own.maxima + r, own.sums + r, own.context + std::int64_t(r) * dim});
-        part.totalLog[std::size_t(layer.kindIndex * c.numHeads + head)] = own.maxima[r] + std::log(own.sums[r]);
+        row.totalLog[std::size_t(layer.kindIndex * c.numHeads + head)] = own.maxima[r] + std::log(own.sums[r]);
     }
     for (int r = 0; r < rows; ++r)
         m_kernels.gateContext(own.context + std::int64_t(r) * dim, own.sums[r], query(r) + dim, dim,

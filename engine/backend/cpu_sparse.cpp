@@ -63,7 +63,9 @@ Result<void> CpuSparse::useBasis(const SketchBasis& basis)
                                            m_parallel(count, body);
                                        }));
     m_attention.emplace(std::move(attention));
-    m_hotBytes = m_attention->hot().arenaBytes();
+    m_hotBytes = m_attention->hotBytes();
+    m_queries.assign(std::size_t(m_attention->lists()),
+                     std::vector<float>(std::size_t(m_config.numHeads) * std::size_t(m_config.headDim)));
     return {};
 }
 
@@ -262,6 +264,13 @@ void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
             row.recentPage = pickPages(position);
             row.sparse = row.recentPage > 0;
             m_anySparse |= row.sparse;
+            if (row.sparse) {
+                m_attention->prepareLists(*sequence->sparse);
+                if (row.part.sum.empty())
+                    row.part = AttentionPart(m_config.numHeads, m_config.headDim);
+                row.tailLog.resize(std::size_t(m_layers * m_config.numHeads));
+                row.totalLog.resize(row.tailLog.size());
+            }
             m_rowOf.emplace_back(sequence, position);
         }
     }
@@ -270,28 +279,33 @@ void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
     ++(m_anySparse ? m_sparseSteps : m_denseSteps);
 }
 
-void CpuSparse::runPicks(int layer, int threads, const std::function<const float*(int, int)>& query)
+void CpuSparse::pickList(int layer, int list, const QueryOf& query, bool together)
 {
-    m_parallel = m_team.lead(threads);
-    const TaskTeam::Homecoming homecoming{m_team};
-    const std::size_t dim = std::size_t(m_config.headDim);
-    m_queries.resize(std::size_t(m_config.numHeads) * dim);
+    const int dim = m_config.headDim, heads = m_attention->headsPerList();
+    float* queries = m_queries[std::size_t(list)].data();
     for (int r = 0; r < m_numRows; ++r) {
         CpuPickedRow& row = m_rows[std::size_t(r)];
         if (!row.sparse)
             continue;
-        for (int head = 0; head < m_config.numHeads; ++head)
-            std::memcpy(m_queries.data() + std::size_t(head) * dim, query(r, head), dim * sizeof(float));
-        const AttentionPart& part =
-            m_attention->attend(*m_rowOf[std::size_t(r)].first->sparse, layer, cpu::pageTokens,
-                                std::int64_t(row.recentPage) * cpu::pageTokens, m_queries.data());
-        row.maximum = part.maximum;
-        row.sum = part.sum;
-        row.context = part.context;
-        row.totalLog.resize(std::size_t(m_layers * m_config.numHeads));
-        row.tailLog.resize(row.totalLog.size());
-        std::copy(part.tailLog.begin(), part.tailLog.end(), row.tailLog.begin() + layer * m_config.numHeads);
+        for (int head = list * heads; head < (list + 1) * heads; ++head)
+            std::memcpy(queries + std::int64_t(head) * dim, query(r, head), std::size_t(dim) * sizeof(float));
+        SparseSequence& sequence = *m_rowOf[std::size_t(r)].first->sparse;
+        const std::int64_t begin = cpu::pageTokens, end = std::int64_t(row.recentPage) * cpu::pageTokens;
+        if (together)
+            m_attention->attendListTogether(sequence, layer, list, begin, end, queries, row.part);
+        else
+            m_attention->attendList(sequence, layer, list, begin, end, queries, row.part);
+        std::copy_n(row.part.tailLog.begin() + list * heads, heads,
+                    row.tailLog.begin() + layer * m_config.numHeads + list * heads);
     }
+}
+
+void CpuSparse::runPicks(int layer, int threads, const QueryOf& query)
+{
+    m_parallel = m_team.lead(threads);
+    const TaskTeam::Homecoming homecoming{m_team};
+    for (int list = 0; list < m_attention->lists(); ++list)
+        pickList(layer, list, query, true);
 }
 
 void CpuSparse::endStep()
@@ -307,14 +321,14 @@ void CpuSparse::endStep()
                                   std::span(row.tailLog).subspan(std::size_t(layer) * heads, heads),
                                   std::span(row.totalLog).subspan(std::size_t(layer) * heads, heads));
     }
-    const SparseCounters& counters = m_attention->counters();
+    const SparseCounters counters = m_attention->counters();
     m_tail = (counters.tailSum - before.tailSum) / double(std::max<std::int64_t>(1, counters.tailCount - before.tailCount));
     if (counters.pickedRows > m_pickedBefore.pickedRows)
         m_overlap = double(counters.repeatedPicks - m_pickedBefore.repeatedPicks) /
                     double(counters.pickedRows - m_pickedBefore.pickedRows);
     m_pickedBefore = counters;
     m_picked = counters.pickedRows;
-    const HotCounters& hot = m_attention->hot().total();
+    const HotCounters hot = m_attention->hotCounters();
     m_hits = hot.hits;
     m_misses = hot.misses;
     m_evictions = hot.evictions;

@@ -27,9 +27,10 @@ namespace octavo::engine
 /// What picking found for one row: its part of the softmax, by query head.
 struct CpuPickedRow {
     bool sparse = false;
-    int recentPage = 0;             ///< the first page after the picks
-    std::vector<float> maximum, sum, context, tailLog;
-    std::vector<float> totalLog;    ///< filled by whoever merges: log of the row's whole softmax sum
+    int recentPage = 0;          ///< the first page after the picks
+    AttentionPart part;          ///< of the layer at hand
+    std::vector<float> tailLog;  ///< (layers, numHeads)
+    std::vector<float> totalLog; ///< the same; filled by whoever merges: log of the row's whole softmax sum
 };
 
 class CpuSparse
@@ -84,8 +85,14 @@ public:
     void endStep();
     CpuPickedRow& row(int row) { return m_rows[std::size_t(row)]; }
 
-    /// Leads the team, `threads` strong, through all sparse rows of one layer. query(row, head): headDim floats.
-    void runPicks(int layer, int threads, const std::function<const float*(int row, int head)>& query);
+    using QueryOf = std::function<const float*(int row, int head)>; ///< headDim floats
+
+    /// Whether so many threads pick for KV heads of their own, with pickHead(), instead of all together.
+    bool picksByHead(int threads) const { return m_settings.perHead && threads <= m_config.numKvHeads; }
+    /// Picks for one KV head of all sparse rows of a layer. On the thread that the head is always given to.
+    void pickHead(int layer, int kvHead, const QueryOf& query) { pickList(layer, kvHead, query, false); }
+    /// Leads the team, `threads` strong, through all sparse rows of one layer.
+    void runPicks(int layer, int threads, const QueryOf& query);
     void help(int thread) { m_team.help(thread); }
 
     /// Sums over at most about `mostKeys` keys, evenly spread over the first `tokens` positions.
@@ -96,6 +103,7 @@ public:
 
 private:
     std::int64_t indexBytes(std::int64_t tokens) const;
+    void pickList(int layer, int list, const QueryOf& query, bool together);
     Result<void> fill(CpuSequence& sequence, std::int64_t end, const ParallelFor& parallel);
     Result<void> fitBasis(const CpuSequence& sequence, std::int64_t tokens);
     Result<void> useBasis(const SketchBasis& basis);
@@ -116,7 +124,7 @@ private:
     int m_numRows = 0;
     bool m_anySparse = false;
     SparseCounters m_pickedBefore;
-    std::vector<float> m_queries;
+    std::vector<std::vector<float>> m_queries; // (lists), (numHeads, headDim)
     // Read by stats() from any thread.
     std::atomic<std::int64_t> m_sparseSteps{0}, m_denseSteps{0}, m_hits{0}, m_misses{0}, m_evictions{0}, m_bytesRead{0},
         m_picked{0}, m_hotBytes{0};

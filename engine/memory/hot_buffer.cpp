@@ -56,6 +56,7 @@ HotBuffer& HotBuffer::operator=(HotBuffer&& other) noexcept
     m_arena = std::exchange(other.m_arena, nullptr);
     m_slots = std::exchange(other.m_slots, {});
     m_lanes = std::exchange(other.m_lanes, {});
+    m_missing = std::exchange(other.m_missing, {});
     m_used = std::exchange(other.m_used, 0);
     m_hand = std::exchange(other.m_hand, 0);
     m_step = other.m_step;
@@ -149,35 +150,45 @@ void HotBuffer::acquire(LaneId laneId, std::span<const std::int32_t> tokens, std
 {
     Lane& lane = m_lanes[std::size_t(laneId)];
     HotCounters counted;
-    // Hits first, so that room for a miss never takes a row which this very list needs.
-    for (const std::int32_t token : tokens) {
-        if (const std::int32_t slot = lane.slotOf[std::size_t(token)]; slot >= 0)
-            m_slots[std::size_t(slot)].lastStep = m_step;
-    }
-    bool full = false;
+    m_missing.clear();
+    // Hits first, so that room for a miss never takes a row which this very list needs. Index and slots lie anywhere in
+    // memory: what is looked at later is asked for now.
+    constexpr std::size_t slotAhead = 12, indexAhead = 24;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-        std::int32_t& slotOf = lane.slotOf[std::size_t(tokens[i])];
-        if (slotOf >= 0) {
-            ++counted.hits;
-            out[i] = {m_arena + std::size_t(slotOf) * m_rowBytes, false};
+        if (i + indexAhead < tokens.size())
+            __builtin_prefetch(&lane.slotOf[std::size_t(tokens[i + indexAhead])]);
+        if (i + slotAhead < tokens.size()) {
+            const std::int32_t ahead = lane.slotOf[std::size_t(tokens[i + slotAhead])];
+            __builtin_prefetch(&m_slots[std::size_t(std::max(ahead, 0))], 1);
+        }
+        const std::int32_t slot = lane.slotOf[std::size_t(tokens[i])];
+        if (slot < 0) {
+            m_missing.push_back(std::int32_t(i));
             continue;
         }
-        ++counted.misses;
+        m_slots[std::size_t(slot)].lastStep = m_step;
+        out[i] = {m_arena + std::size_t(slot) * m_rowBytes, false};
+    }
+    counted.misses = std::int64_t(m_missing.size());
+    counted.hits = std::int64_t(tokens.size()) - counted.misses;
+    bool full = false;
+    for (const std::int32_t i : m_missing) {
+        const std::int32_t token = tokens[std::size_t(i)];
         const std::int32_t slot = full ? -1 : findSlot();
         if (slot < 0) {
             full = true;
-            out[i] = {nullptr, true};
+            out[std::size_t(i)] = {nullptr, true};
             continue;
         }
         if (m_slots[std::size_t(slot)].lane >= 0) {
             freeSlot(slot);
             ++counted.evictions;
         }
-        m_slots[std::size_t(slot)] = {std::int32_t(laneId), tokens[i], m_step};
-        slotOf = slot;
-        lane.endToken = std::max(lane.endToken, std::int64_t(tokens[i]) + 1);
+        m_slots[std::size_t(slot)] = {std::int32_t(laneId), token, m_step};
+        lane.slotOf[std::size_t(token)] = slot;
+        lane.endToken = std::max(lane.endToken, std::int64_t(token) + 1);
         ++m_used;
-        out[i] = {m_arena + std::size_t(slot) * m_rowBytes, true};
+        out[std::size_t(i)] = {m_arena + std::size_t(slot) * m_rowBytes, true};
     }
     counted.bytesRead = counted.misses * std::int64_t(m_tierRowBytes);
     if (lane.stepNumber != m_step) {

@@ -54,7 +54,7 @@ public:
         std::uint8_t* row = nullptr;
         bool fill = false;
     };
-    /// Finds or makes room for the rows of `tokens` (ascending). out: (tokens).
+    /// Finds or makes room for the rows of `tokens` (ascending, none twice). out: (tokens).
     void acquire(LaneId lane, std::span<const std::int32_t> tokens, std::span<Row> out);
 
     const HotCounters& counters(LaneId lane) const { return m_lanes[std::size_t(lane)].counters; }
@@ -86,6 +86,7 @@ private:
     std::uint8_t* m_arena = nullptr;
     std::vector<Slot> m_slots;
     std::vector<Lane> m_lanes;
+    std::vector<std::int32_t> m_missing; // of the acquire() at hand, kept so that it allocates nothing
     std::int64_t m_used = 0, m_hand = 0;
     std::uint32_t m_step = 1, m_window = 8;
     std::int64_t m_probes = 0, m_victims = 0; // of this step

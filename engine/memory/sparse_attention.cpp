@@ -5,7 +5,9 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <functional>
 #include <limits>
+#include <numeric>
 
 namespace octavo::engine {
 
@@ -14,22 +16,37 @@ namespace cpu = kernels::cpu;
 namespace {
 
 // Rows of one task of exact attention; part of the order in which sums run, so never a function of the threads.
-constexpr std::int64_t chunkRows = 512;
+constexpr std::int64_t chunkRows = cpu::maxAttendRows;
 constexpr int maxBoost = 4;
 
 std::int64_t sharedItems(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b)
 {
     std::int64_t count = 0;
-    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) {
-        if (a[i] < b[j]) {
-            ++i;
-        } else if (b[j] < a[i]) {
-            ++j;
-        } else {
-            ++count, ++i, ++j;
-        }
+    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) { // no branch to guess wrong
+        const std::int32_t x = a[i], y = b[j];
+        count += x == y;
+        i += x <= y;
+        j += y <= x;
     }
     return count;
+}
+
+template <typename Body>
+void spread(const ParallelFor* parallel, std::int64_t count, const Body& body)
+{
+    if (parallel) {
+        (*parallel)(count, std::cref(body));
+    } else {
+        for (std::int64_t task = 0; task < count; ++task)
+            body(task);
+    }
+}
+
+template <typename Items>
+void growTo(Items& items, std::int64_t size)
+{
+    if (std::int64_t(items.size()) < size)
+        items.resize(std::size_t(size));
 }
 
 } // namespace
@@ -53,16 +70,23 @@ Result<SparseAttention> SparseAttention::create(const SketchBasis& basis, int nu
     if (numHeads % basis.numKvHeads != 0)
         return Error{ErrorCode::InvalidArgument, std::to_string(numHeads) + " query heads cannot share " +
                                                      std::to_string(basis.numKvHeads) + " KV heads evenly"};
-    if (settings.topK < 1)
-        return Error{ErrorCode::InvalidArgument, "the number of picks must be at least 1"};
+    if (numHeads > cpu::maxSharingHeads)
+        return Error{ErrorCode::Unsupported, std::to_string(numHeads) + " query heads are more than the " +
+                                                 std::to_string(cpu::maxSharingHeads) + " that can be picked for"};
+    OCTAVO_CHECK(settings.check());
     const cpu::RowShape row{basis.headDim};
-    const std::size_t rowsTogether = settings.perHead ? 1 : std::size_t(basis.numKvHeads);
-    OCTAVO_TRY(HotBuffer hot, HotBuffer::create(rowsTogether * row.int8Bytes(), rowsTogether * row.int4Bytes(),
-                                                settings.hotBufferBytes));
-    return SparseAttention(basis, std::move(hot), numHeads, settings, path, std::move(parallel));
+    const int count = settings.perHead ? basis.numKvHeads : 1;
+    const std::size_t rowsTogether = std::size_t(basis.numKvHeads / count);
+    std::vector<List> lists;
+    for (int i = 0; i < count; ++i) {
+        OCTAVO_TRY(HotBuffer hot, HotBuffer::create(rowsTogether * row.int8Bytes(), rowsTogether * row.int4Bytes(),
+                                                    settings.hotBufferBytes / count));
+        lists.emplace_back(std::move(hot));
+    }
+    return SparseAttention(basis, std::move(lists), numHeads, settings, path, std::move(parallel));
 }
 
-SparseAttention::SparseAttention(const SketchBasis& basis, HotBuffer&& hot, int numHeads,
+SparseAttention::SparseAttention(const SketchBasis& basis, std::vector<List>&& lists, int numHeads,
                                  const SparseSettings& settings, cpu::Path path, ParallelFor parallel)
     : m_basis(basis)
     , m_shape{basis.numLayers, basis.numKvHeads, basis.headDim, basis.rank}
@@ -70,20 +94,18 @@ SparseAttention::SparseAttention(const SketchBasis& basis, HotBuffer&& hot, int 
     , m_settings(settings)
     , m_path(path)
     , m_parallel(std::move(parallel))
-    , m_hot(std::move(hot))
     , m_scale(1.0f / std::sqrt(float(basis.headDim)))
-    , m_queries(std::size_t(numHeads))
-    , m_scores(std::size_t(numHeads))
-    , m_keys(std::size_t(lists()))
-    , m_logSums(std::size_t(numHeads))
-    , m_select(std::size_t(lists()))
-    , m_picks(std::size_t(lists()))
-    , m_pointers(std::size_t(basis.numKvHeads))
+    , m_lists(std::move(lists))
+    , m_part(numHeads, basis.headDim)
 {
-    m_part.maximum.resize(std::size_t(numHeads));
-    m_part.sum.resize(std::size_t(numHeads));
-    m_part.tailLog.resize(std::size_t(numHeads));
-    m_part.context.resize(std::size_t(numHeads) * std::size_t(basis.headDim));
+    for (List& list : m_lists) {
+        const auto heads = std::size_t(headsPerList());
+        list.sketchQueries.resize(heads);
+        list.rowQueries.resize(heads);
+        list.scores.resize(heads);
+        list.logSums.resize(heads);
+        list.kept.resize(heads);
+    }
 }
 
 Result<std::unique_ptr<SparseSequence>> SparseAttention::createSequence(std::int64_t maxTokens)
@@ -105,11 +127,12 @@ Result<std::unique_ptr<SparseSequence>> SparseAttention::forkSequence(const Spar
     return sequence;
 }
 
-void SparseAttention::addLanes(SparseSequence& sequence, int layer)
+void SparseAttention::prepareLists(SparseSequence& sequence)
 {
-    auto& lanes = sequence.m_layers[std::size_t(layer)].lanes;
-    while (int(lanes.size()) < lists())
-        lanes.push_back(m_hot.addLane(sequence.m_tier.maxTokens()));
+    for (auto& layer : sequence.m_layers) {
+        while (int(layer.lanes.size()) < lists())
+            layer.lanes.push_back(m_lists[layer.lanes.size()].hot.addLane(sequence.m_tier.maxTokens()));
+    }
 }
 
 void SparseAttention::destroySequence(std::unique_ptr<SparseSequence> sequence)
@@ -117,17 +140,58 @@ void SparseAttention::destroySequence(std::unique_ptr<SparseSequence> sequence)
     if (!sequence)
         return;
     for (const auto& layer : sequence->m_layers) {
-        for (const HotBuffer::LaneId lane : layer.lanes)
-            m_hot.removeLane(lane);
+        for (std::size_t list = 0; list < layer.lanes.size(); ++list)
+            m_lists[list].hot.removeLane(layer.lanes[list]);
     }
+}
+
+void SparseAttention::beginStep()
+{
+    for (List& list : m_lists)
+        list.hot.beginStep();
+}
+
+SparseCounters SparseAttention::counters() const
+{
+    SparseCounters sum = m_tails;
+    for (const List& list : m_lists) {
+        sum.attends += list.counters.attends;
+        sum.pickedRows += list.counters.pickedRows;
+        sum.repeatedPicks += list.counters.repeatedPicks;
+    }
+    return sum;
+}
+
+HotCounters SparseAttention::hotCounters() const
+{
+    HotCounters sum;
+    for (const List& list : m_lists)
+        sum += list.hot.total();
+    return sum;
+}
+
+std::int64_t SparseAttention::hotBytes() const
+{
+    std::int64_t sum = 0;
+    for (const List& list : m_lists)
+        sum += list.hot.arenaBytes();
+    return sum;
+}
+
+std::int64_t SparseAttention::hotRowsInUse() const
+{
+    std::int64_t sum = 0;
+    for (const List& list : m_lists)
+        sum += list.hot.rowsInUse();
+    return sum;
 }
 
 Result<void> SparseAttention::prepareAppend(SparseSequence& sequence, std::int64_t begin, std::int64_t count)
 {
     OCTAVO_CHECK(sequence.m_tier.prepareWrite(begin, begin + count));
     for (const auto& layer : sequence.m_layers) {
-        for (const HotBuffer::LaneId lane : layer.lanes)
-            m_hot.truncate(lane, begin);
+        for (std::size_t list = 0; list < layer.lanes.size(); ++list)
+            m_lists[list].hot.truncate(layer.lanes[list], begin);
     }
     return {};
 }
@@ -156,212 +220,187 @@ void SparseAttention::append(SparseSequence& sequence, int layer, std::int64_t b
     });
 }
 
-void SparseAttention::score(const SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
-                            const float* queries)
+void SparseAttention::score(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                            std::int64_t end, const float* queries, const ParallelFor* parallel)
 {
-    const int group = m_numHeads / m_shape.numKvHeads;
+    const int group = m_numHeads / m_shape.numKvHeads, heads = headsPerList();
     float coordinates[cpu::maxSketchRank];
-    for (int head = 0; head < m_numHeads; ++head) {
+    for (int i = 0; i < heads; ++i) {
+        const int head = list * heads + i;
         cpu::project(m_path, m_shape.rank, m_shape.headDim, m_basis.basis(layer, head / group), nullptr,
                      queries + std::int64_t(head) * m_shape.headDim, coordinates);
-        m_queries[std::size_t(head)] = cpu::makeSketchQuery(m_shape.rank, coordinates, m_scale);
-        auto& scores = m_scores[std::size_t(head)];
-        if (std::int64_t(scores.size()) < end - begin)
-            scores.resize(std::size_t(sequence.m_tier.maxTokens()));
+        work.sketchQueries[std::size_t(i)] = cpu::makeSketchQuery(m_shape.rank, coordinates, m_scale);
+        growTo(work.scores[std::size_t(i)], sequence.m_tier.maxTokens());
     }
     const std::int64_t pageTokens = m_shape.pageTokens();
     const std::int64_t firstPage = begin / pageTokens, pages = (end + pageTokens - 1) / pageTokens - firstPage;
-    m_pageSums.resize(std::size_t(m_numHeads * pages));
-    m_parallel(pages * m_shape.numKvHeads, [&](std::int64_t task) {
-        const std::int64_t page = firstPage + task / m_shape.numKvHeads;
-        const int kvHead = int(task % m_shape.numKvHeads);
+    growTo(work.pageSums, heads * pages);
+    spread(parallel, pages * kvHeadsPerList(), [&](std::int64_t task) {
+        const std::int64_t page = firstPage + task / kvHeadsPerList();
+        const int first = int(task % kvHeadsPerList()) * group; // of the list's heads
         const std::int64_t from = std::max(begin, page * pageTokens), to = std::min(end, (page + 1) * pageTokens);
         const std::uint8_t* blocks =
-            sequence.m_tier.sketchBlocks(layer, page, kvHead) +
+            sequence.m_tier.sketchBlocks(layer, page, (list * heads + first) / group) +
             (from - page * pageTokens) / cpu::sketchBlockTokens * std::int64_t(cpu::sketchBlockBytes(m_shape.rank));
-        std::vector<float*> out;
-        out.reserve(std::size_t(group));
-        for (int i = 0; i < group; ++i)
-            out.push_back(m_scores[std::size_t(kvHead * group + i)].data() + (from - begin));
-        cpu::scoreSketches(m_path, m_shape.rank, blocks, (to - from) / cpu::sketchBlockTokens,
-                           &m_queries[std::size_t(kvHead * group)], group, out.data());
-        for (int i = 0; i < group; ++i)
-            m_pageSums[std::size_t((kvHead * group + i) * pages + page - firstPage)] =
-                cpu::logSum(m_path, out[std::size_t(i)], to - from);
+        for (int i = first; i < first + group; i += 4) {
+            float* out[4];
+            const int together = std::min(4, first + group - i);
+            for (int j = 0; j < together; ++j)
+                out[j] = work.scores[std::size_t(i + j)].data() + (from - begin);
+            cpu::scoreSketches(m_path, m_shape.rank, blocks, (to - from) / cpu::sketchBlockTokens,
+                               &work.sketchQueries[std::size_t(i)], together, out);
+            for (int j = 0; j < together; ++j)
+                work.pageSums[std::size_t((i + j) * pages + page - firstPage)] =
+                    cpu::roughLogSum(m_path, out[j], to - from);
+        }
     });
-    for (int head = 0; head < m_numHeads; ++head) {
-        const cpu::LogSum* sums = &m_pageSums[std::size_t(head * pages)];
+    for (int i = 0; i < heads; ++i) {
+        const cpu::LogSum* sums = &work.pageSums[std::size_t(i * pages)];
         float maximum = sums[0].maximum, sum = 0.0f;
         for (std::int64_t page = 1; page < pages; ++page)
             maximum = std::max(maximum, sums[page].maximum);
         for (std::int64_t page = 0; page < pages; ++page)
             sum += sums[page].sum * cpu::expNonPositive(sums[page].maximum - maximum);
-        m_logSums[std::size_t(head)] = maximum + std::log(sum);
+        work.logSums[std::size_t(i)] = maximum + std::log(sum);
     }
 }
 
-void SparseAttention::pick(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
-                           const float* queries)
+void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                           std::int64_t end, const float* queries, AttentionPart& part, const ParallelFor* parallel)
 {
-    auto& state = sequence.m_layers[std::size_t(layer)];
     const std::int64_t count = end - begin;
-    const std::int64_t wanted = std::min<std::int64_t>(count, std::int64_t(m_settings.topK) * state.boost);
-    for (auto& logs : m_part.tailLog)
-        logs = -std::numeric_limits<float>::infinity();
+    const int heads = headsPerList(), group = m_numHeads / m_shape.numKvHeads;
+    std::int64_t wanted = std::min<std::int64_t>(count, m_settings.topK);
+    float* tailLog = part.tailLog.data() + list * heads;
+    std::fill_n(tailLog, heads, -std::numeric_limits<float>::infinity());
     if (wanted == count) {
-        for (auto& picks : m_picks) {
-            picks.resize(std::size_t(count));
-            for (std::int64_t i = 0; i < count; ++i)
-                picks[std::size_t(i)] = std::int32_t(begin + i);
-        }
+        work.picks.resize(std::size_t(count));
+        std::iota(work.picks.begin(), work.picks.end(), std::int32_t(begin));
     } else {
-        score(sequence, layer, begin, end, queries);
-        const std::int64_t pieces = (count + 8191) / 8192;
-        for (auto& keys : m_keys) {
-            if (std::int64_t(keys.size()) < count)
-                keys.resize(std::size_t(sequence.m_tier.maxTokens()));
+        score(work, sequence, layer, list, begin, end, queries, parallel);
+        const float* scores[cpu::maxSharingHeads];
+        for (int i = 0; i < heads; ++i)
+            scores[i] = work.scores[std::size_t(i)].data();
+        for (std::int64_t most = m_settings.adaptive ? maxBoost : 1;; most /= 2, wanted = std::min(count, 2 * wanted)) {
+            cpu::selectLargest(m_path, {scores, work.logSums.data(), heads}, count, wanted, work.select, work.picks,
+                               work.kept.data());
+            // Of the row's own scores alone, so that the budget does not depend on what was decoded before.
+            if (most == 1 || 1.0 - double(*std::ranges::min_element(work.kept)) <= m_settings.adaptiveTail)
+                break;
         }
-        m_parallel(pieces * lists(), [&](std::int64_t task) {
-            const auto list = std::size_t(task / pieces);
-            const std::int64_t from = task % pieces * 8192, to = std::min(count, from + 8192);
-            std::vector<const float*> scores;
-            scores.reserve(std::size_t(headsPerList()));
-            for (int i = 0; i < headsPerList(); ++i)
-                scores.push_back(m_scores[list * std::size_t(headsPerList()) + std::size_t(i)].data() + from);
-            cpu::shareKeys(m_path, scores.data(), &m_logSums[list * std::size_t(headsPerList())], headsPerList(),
-                           to - from, m_keys[list].data() + from);
-        });
-        m_parallel(lists(), [&](std::int64_t list) {
-            auto& picks = m_picks[std::size_t(list)];
-            cpu::selectLargest(m_path, m_keys[std::size_t(list)].data(), count, wanted, m_select[std::size_t(list)], picks);
-            // What the picks leave of each head's sum, by the sketch's own scores.
-            for (int i = 0; i < headsPerList(); ++i) {
-                const auto head = std::size_t(list * headsPerList() + i);
-                float kept = 0.0f;
-                for (const std::int32_t token : picks)
-                    kept += cpu::expNonPositive(std::min(0.0f, m_scores[head][std::size_t(token)] - m_logSums[head]));
-                m_part.tailLog[head] = m_logSums[head] + std::log(std::max(1.0f - kept, 1e-7f));
-            }
-            for (std::int32_t& token : picks)
-                token += std::int32_t(begin);
-        });
-        // The sketch holds keys without their mean, whose product with the query all tokens share.
-        const int group = m_numHeads / m_shape.numKvHeads;
-        for (int head = 0; head < m_numHeads; ++head) {
+        for (int i = 0; i < heads; ++i) {
+            // The sketch holds keys without their mean, whose product with the query all tokens share.
+            const int head = list * heads + i;
             const float* mean = m_basis.mean(layer, head / group);
+            const float* query = queries + std::int64_t(head) * m_shape.headDim;
             float product = 0.0f;
-            for (int i = 0; i < m_shape.headDim; ++i)
-                product += mean[i] * queries[std::int64_t(head) * m_shape.headDim + i];
-            m_part.tailLog[std::size_t(head)] += product * m_scale;
+            for (int d = 0; d < m_shape.headDim; ++d)
+                product += mean[d] * query[d];
+            tailLog[i] = work.logSums[std::size_t(i)] + product * m_scale +
+                         std::log(std::max(1.0f - work.kept[std::size_t(i)], 1e-7f));
         }
+        for (std::int32_t& token : work.picks)
+            token += std::int32_t(begin);
     }
-    for (int list = 0; list < lists(); ++list) {
-        auto& before = state.picks[std::size_t(list)];
-        auto& picks = m_picks[std::size_t(list)];
-        m_counters.repeatedPicks += sharedItems(before, picks);
-        m_counters.pickedRows += std::int64_t(picks.size());
-        std::swap(before, picks);
-    }
-    ++m_counters.attends;
+    auto& before = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
+    work.counters.repeatedPicks += sharedItems(before, work.picks);
+    work.counters.pickedRows += std::int64_t(work.picks.size());
+    work.counters.attends += list == 0 ? 1 : 0;
+    std::swap(before, work.picks);
 }
 
-void SparseAttention::gather(SparseSequence& sequence, int layer, int list)
+void SparseAttention::findRows(List& work, SparseSequence& sequence, int layer, int list)
 {
-    auto& state = sequence.m_layers[std::size_t(layer)];
+    const auto& state = sequence.m_layers[std::size_t(layer)];
     const auto& picks = state.picks[std::size_t(list)];
-    const cpu::RowShape row = m_shape.row();
-    const int firstHead = m_settings.perHead ? list : 0;
-    const int heads = m_settings.perHead ? 1 : m_shape.numKvHeads;
-    m_rows.resize(picks.size());
-    m_hot.acquire(state.lanes[std::size_t(list)], picks, m_rows);
-    std::size_t homeless = 0;
-    for (const HotBuffer::Row& slot : m_rows)
-        homeless += slot.row ? 0 : 1;
-    const std::size_t rowBytes = std::size_t(heads) * row.int8Bytes();
-    // Other lists' rows may already lie in the overflow, so it grows up front and each list has its own stretch.
-    const std::size_t stretch = std::size_t(m_settings.topK) * maxBoost * rowBytes;
-    std::uint8_t* next = nullptr;
-    if (homeless > 0) {
-        if (m_overflow.size() < stretch * std::size_t(lists()))
-            m_overflow.resize(stretch * std::size_t(lists()));
-        next = m_overflow.data() + std::size_t(list) * stretch;
-    }
-    for (HotBuffer::Row& slot : m_rows) {
-        if (!slot.row) {
-            slot.row = next;
+    growTo(work.rows, std::int64_t(picks.size()));
+    const std::span<HotBuffer::Row> rows(work.rows.data(), picks.size());
+    work.hot.acquire(state.lanes[std::size_t(list)], picks, rows);
+    const std::size_t rowBytes = std::size_t(kvHeadsPerList()) * m_shape.row().int8Bytes();
+    const auto homeless = std::ranges::count(rows, nullptr, &HotBuffer::Row::row);
+    growTo(work.overflow, homeless * std::int64_t(rowBytes));
+    std::uint8_t* next = work.overflow.data();
+    for (HotBuffer::Row& row : rows) {
+        if (!row.row) {
+            row.row = next;
             next += rowBytes;
         }
     }
-    const auto count = std::int64_t(picks.size());
-    for (int head = 0; head < heads; ++head)
-        m_pointers[std::size_t(firstHead + head)].resize(picks.size());
-    m_parallel((count + 255) / 256, [&](std::int64_t task) {
-        for (std::int64_t i = task * 256; i < std::min(count, (task + 1) * 256); ++i) {
-            const HotBuffer::Row& slot = m_rows[std::size_t(i)];
-            for (int head = 0; head < heads; ++head) {
-                std::uint8_t* target = slot.row + std::size_t(head) * row.int8Bytes();
-                if (slot.fill)
-                    cpu::unpackRow(m_path, row, sequence.m_tier.row(layer, picks[std::size_t(i)], firstHead + head), target);
-                m_pointers[std::size_t(firstHead + head)][std::size_t(i)] = target;
-            }
-        }
-    });
 }
 
-void SparseAttention::attendPicked(SparseSequence& sequence, int layer, const float* queries)
+void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, int layer, int list,
+                                   const float* queries, AttentionPart& part, const ParallelFor* parallel)
 {
-    const int group = m_numHeads / m_shape.numKvHeads;
-    const std::int64_t dim = m_shape.headDim;
-    std::int64_t longest = 0;
-    for (const auto& picks : sequence.m_layers[std::size_t(layer)].picks)
-        longest = std::max(longest, std::int64_t(picks.size()));
-    const std::int64_t chunks = (longest + chunkRows - 1) / chunkRows;
-    // Per KV head and chunk: scores, contexts, maxima, sums of its query heads.
-    const std::int64_t perTask = group * (chunkRows + dim + 2);
-    if (std::int64_t(m_chunkWork.size()) < perTask * chunks * m_shape.numKvHeads)
-        m_chunkWork.resize(std::size_t(perTask * chunks * m_shape.numKvHeads));
-    m_parallel(chunks * m_shape.numKvHeads, [&](std::int64_t task) {
-        const auto kvHead = std::size_t(task % m_shape.numKvHeads);
-        const auto& rows = m_pointers[kvHead];
-        const std::int64_t from = task / m_shape.numKvHeads * chunkRows;
-        const std::int64_t count = std::min(std::int64_t(rows.size()) - from, chunkRows);
-        float* work = m_chunkWork.data() + task * perTask;
-        float* context = work + group * chunkRows;
+    const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
+    const int group = m_numHeads / m_shape.numKvHeads, heads = headsPerList(), kvHeads = kvHeadsPerList();
+    const std::int64_t dim = m_shape.headDim, numPicks = std::int64_t(picks.size());
+    const std::int64_t chunks = (numPicks + chunkRows - 1) / chunkRows;
+    const cpu::RowShape row = m_shape.row();
+    for (int i = 0; i < heads; ++i)
+        work.rowQueries[std::size_t(i)] =
+            cpu::makeRowQuery(row, queries + std::int64_t(list * heads + i) * dim, m_scale);
+    growTo(work.pointers, kvHeads * numPicks);
+    const std::int64_t perTask = group * (dim + 2) + cpu::attendWorkFloats(row, int(chunkRows), group);
+    growTo(work.chunks, perTask * chunks * kvHeads);
+    spread(parallel, chunks * kvHeads, [&](std::int64_t task) {
+        const std::int64_t kvHead = task % kvHeads, from = task / kvHeads * chunkRows;
+        const std::int64_t count = std::min(numPicks - from, chunkRows);
+        const std::uint8_t** pointers = work.pointers.data() + kvHead * numPicks + from;
+        const int tierHead = list * kvHeads + int(kvHead);
+        for (std::int64_t i = 0; i < count; ++i) {
+            constexpr std::int64_t ahead = 8;
+            const auto at = std::size_t(from + i);
+            if (i + ahead < count && work.rows[at + ahead].fill) {
+                const std::uint8_t* soon = sequence.m_tier.row(layer, picks[at + ahead], tierHead);
+                for (int line = 0; line < 320; line += 64)
+                    __builtin_prefetch(soon + line);
+            }
+            std::uint8_t* target = work.rows[at].row + std::size_t(kvHead) * row.int8Bytes();
+            if (work.rows[at].fill)
+                cpu::unpackRow(m_path, row, sequence.m_tier.row(layer, picks[at], tierHead), target);
+            pointers[i] = target;
+        }
+        float* context = work.chunks.data() + task * perTask;
         float* maximum = context + group * dim;
-        cpu::attendRows(m_path, m_shape.row(), rows.data() + from, int(count),
-                        queries + std::int64_t(kvHead) * group * dim, group, m_scale, work, context, maximum,
-                        maximum + group);
+        cpu::attendRows(m_path, row, pointers, int(count), &work.rowQueries[std::size_t(kvHead * group)], group,
+                        maximum + 2 * group, context, maximum, maximum + group);
     });
-    for (int head = 0; head < m_numHeads; ++head) {
-        const std::int64_t kvHead = head / group, inGroup = head % group;
-        const auto work = [&](std::int64_t chunk) {
-            return m_chunkWork.data() + (chunk * m_shape.numKvHeads + kvHead) * perTask + group * chunkRows;
-        };
+    for (int i = 0; i < heads; ++i) {
+        const int head = list * heads + i;
+        const std::int64_t kvHead = i / group, inGroup = i % group;
+        const auto done = [&](std::int64_t chunk) { return work.chunks.data() + (chunk * kvHeads + kvHead) * perTask; };
         float highest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
-        float* context = m_part.context.data() + head * dim;
+        float* context = part.context.data() + head * dim;
         std::fill_n(context, dim, 0.0f);
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-            highest = std::max(highest, work(chunk)[group * dim + inGroup]);
+            highest = std::max(highest, done(chunk)[group * dim + inGroup]);
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-            const float weight = cpu::expNonPositive(work(chunk)[group * dim + inGroup] - highest);
-            sum += work(chunk)[group * dim + group + inGroup] * weight;
-            for (std::int64_t i = 0; i < dim; ++i)
-                context[i] += work(chunk)[inGroup * dim + i] * weight;
+            const float weight = cpu::expNonPositive(done(chunk)[group * dim + inGroup] - highest);
+            sum += done(chunk)[group * dim + group + inGroup] * weight;
+            for (std::int64_t d = 0; d < dim; ++d)
+                context[d] += done(chunk)[inGroup * dim + d] * weight;
         }
-        m_part.maximum[std::size_t(head)] = highest;
-        m_part.sum[std::size_t(head)] = sum;
+        part.maximum[std::size_t(head)] = highest;
+        part.sum[std::size_t(head)] = sum;
     }
+}
+
+void SparseAttention::attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
+                                 const float* queries, AttentionPart& part, const ParallelFor* parallel)
+{
+    assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
+    List& work = m_lists[std::size_t(list)];
+    pick(work, sequence, layer, list, begin, end, queries, part, parallel);
+    findRows(work, sequence, layer, list);
+    attendPicked(work, sequence, layer, list, queries, part, parallel);
 }
 
 const AttentionPart& SparseAttention::attend(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
                                              const float* queries)
 {
-    assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
-    addLanes(sequence, layer);
-    pick(sequence, layer, begin, end, queries);
+    prepareLists(sequence);
     for (int list = 0; list < lists(); ++list)
-        gather(sequence, layer, list);
-    attendPicked(sequence, layer, queries);
+        attendList(sequence, layer, list, begin, end, queries, m_part, &m_parallel);
     return m_part;
 }
 
@@ -375,14 +414,8 @@ void SparseAttention::noteTail(SparseSequence& sequence, int layer, std::span<co
         tail += left / (1.0 + left) / m_numHeads;
     }
     state.tail = tail;
-    m_counters.tailSum += tail;
-    ++m_counters.tailCount;
-    if (m_settings.adaptive) {
-        if (tail > m_settings.adaptiveTail)
-            state.boost = std::min(maxBoost, state.boost * 2);
-        else if (tail < m_settings.adaptiveTail / 2)
-            state.boost = std::max(1, state.boost / 2);
-    }
+    m_tails.tailSum += tail;
+    ++m_tails.tailCount;
 }
 
 } // namespace octavo::engine

@@ -9,7 +9,8 @@
 ///
 /// Numerics picks are exact and ties go to the lower index; sums run in an order that depends on token positions alone.
 ///          So picks and results are the same for any number of threads and in any batch.
-/// Thread   one owner, which brings the ParallelFor that the work is spread with.
+/// Thread   one owner, which brings the ParallelFor that the work is spread with. attendList() of different lists may
+///          run on several threads at once: every list has a hot buffer and work space of its own.
 
 #include "engine/memory/host_tier.h"
 #include "engine/memory/hot_buffer.h"
@@ -17,6 +18,7 @@
 #include "engine/memory/sparse_settings.h"
 #include "engine/result.h"
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/sparse_rows.h"
 #include "kernels/cpu/sparse_select.h"
 
 #include <cstdint>
@@ -51,7 +53,6 @@ private:
         std::vector<HotBuffer::LaneId> lanes;         // (lists), from the first attend() on
         std::vector<std::vector<std::int32_t>> picks; // (lists)
         double tail = -1.0;
-        int boost = 1; // of topK, adaptive
     };
     SparseSequence(HostTier&& tier, int layers) : m_tier(std::move(tier)), m_layers(std::size_t(layers)) {}
 
@@ -61,6 +62,12 @@ private:
 
 /// Part of a softmax: per query head. context / sum is the attention over these rows alone.
 struct AttentionPart {
+    AttentionPart() = default;
+    AttentionPart(int numHeads, int headDim)
+        : maximum(std::size_t(numHeads)), sum(std::size_t(numHeads))
+        , context(std::size_t(numHeads) * std::size_t(headDim)), tailLog(std::size_t(numHeads))
+    {}
+
     std::vector<float> maximum, sum; ///< (numHeads)
     std::vector<float> context;      ///< (numHeads, headDim)
     std::vector<float> tailLog;      ///< (numHeads): log of the estimated sum of e^score over tokens left out
@@ -98,30 +105,74 @@ public:
                 std::int64_t keyStride, const float* values, std::int64_t valueStride);
 
     /// Begins a decode step: rows of the step before may be evicted from the hot buffer.
-    void beginStep() { m_hot.beginStep(); }
+    void beginStep();
 
-    /// Attends to at most topK of the tokens [begin, end) of one layer; both are multiples of 16.
-    /// queries: (numHeads, headDim) after RoPE. The part is valid until the next call.
+    /// Attends to at most topK (up to four times that where the budget is adaptive) of the tokens [begin, end) of one
+    /// layer; both are multiples of 16. queries: (numHeads, headDim) after RoPE. The part is valid until the next call.
     const AttentionPart& attend(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
                                 const float* queries);
+
+    /// Lists of picks per layer: one for each KV head, or one for all. List i is that of query heads i * headsPerList()
+    /// and on.
+    int lists() const { return m_settings.perHead ? m_shape.numKvHeads : 1; }
+    int headsPerList() const { return m_numHeads / lists(); }
+    /// Before attendList() of this sequence may run on several threads.
+    void prepareLists(SparseSequence& sequence);
+    /// attend() for the heads of one list, on the calling thread, into their places of `part` (of all heads).
+    void attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
+                    const float* queries, AttentionPart& part)
+    {
+        attendList(sequence, layer, list, begin, end, queries, part, nullptr);
+    }
+    /// The same with all of the owner's threads.
+    void attendListTogether(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
+                            const float* queries, AttentionPart& part)
+    {
+        attendList(sequence, layer, list, begin, end, queries, part, &m_parallel);
+    }
 
     /// Takes in what share of the attention a row left out: its part's tailLog, and the log of its whole softmax sum.
     void noteTail(SparseSequence& sequence, int layer, std::span<const float> tailLog, std::span<const float> totalLog);
 
-    const SparseCounters& counters() const { return m_counters; }
-    const HotBuffer& hot() const { return m_hot; }
+    /// Sums over all lists.
+    SparseCounters counters() const;
+    HotCounters hotCounters() const;
+    std::int64_t hotBytes() const;
+    std::int64_t hotRowsInUse() const;
 
 private:
-    SparseAttention(const SketchBasis& basis, HotBuffer&& hot, int numHeads, const SparseSettings& settings,
+    /// Work space of one list, grown once.
+    struct List {
+        explicit List(HotBuffer&& buffer) : hot(std::move(buffer)) {}
+
+        HotBuffer hot;
+        SparseCounters counters;
+        std::vector<kernels::cpu::SketchQuery> sketchQueries; // (headsPerList)
+        std::vector<kernels::cpu::RowQuery> rowQueries;       // (headsPerList)
+        std::vector<std::vector<float>> scores;               // (headsPerList) by token - begin
+        std::vector<kernels::cpu::LogSum> pageSums;           // (headsPerList, pages)
+        std::vector<float> logSums, kept;                     // (headsPerList)
+        kernels::cpu::SelectScratch select;
+        std::vector<std::int32_t> picks;
+        std::vector<HotBuffer::Row> rows;
+        std::vector<std::uint8_t> overflow; // rows for which the buffer had no room
+        std::vector<const std::uint8_t*> pointers; // (KV heads of the list, picks)
+        std::vector<float> chunks;                 // by task: contexts, maxima, sums, work space
+    };
+
+    SparseAttention(const SketchBasis& basis, std::vector<List>&& lists, int numHeads, const SparseSettings& settings,
                     kernels::cpu::Path path, ParallelFor parallel);
 
-    void addLanes(SparseSequence& sequence, int layer);
-    int lists() const { return m_settings.perHead ? m_shape.numKvHeads : 1; }
-    int headsPerList() const { return m_numHeads / lists(); }
-    void score(const SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end, const float* queries);
-    void pick(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end, const float* queries);
-    void gather(SparseSequence& sequence, int layer, int list);
-    void attendPicked(SparseSequence& sequence, int layer, const float* queries);
+    int kvHeadsPerList() const { return m_settings.perHead ? 1 : m_shape.numKvHeads; }
+    void attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
+                    const float* queries, AttentionPart& part, const ParallelFor* parallel);
+    void score(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
+               const float* queries, const ParallelFor* parallel);
+    void pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
+              const float* queries, AttentionPart& part, const ParallelFor* parallel);
+    void findRows(List& work, SparseSequence& sequence, int layer, int list);
+    void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, const float* queries,
+                      AttentionPart& part, const ParallelFor* parallel);
 
     SketchBasis m_basis;
     TierShape m_shape;
@@ -129,22 +180,9 @@ private:
     SparseSettings m_settings;
     kernels::cpu::Path m_path;
     ParallelFor m_parallel;
-    HotBuffer m_hot;
     float m_scale;
-    SparseCounters m_counters;
-
-    // Work space, grown once.
-    std::vector<kernels::cpu::SketchQuery> m_queries;
-    std::vector<std::vector<float>> m_scores;        // (numHeads) by token - begin
-    std::vector<std::vector<float>> m_keys;          // (lists)
-    std::vector<kernels::cpu::LogSum> m_pageSums;    // (numHeads, pages)
-    std::vector<float> m_logSums;                    // (numHeads)
-    std::vector<kernels::cpu::SelectScratch> m_select;
-    std::vector<std::vector<std::int32_t>> m_picks;  // (lists)
-    std::vector<HotBuffer::Row> m_rows;
-    std::vector<std::uint8_t> m_overflow;            // rows for which the buffer had no room
-    std::vector<std::vector<const std::uint8_t*>> m_pointers; // (numKvHeads)
-    std::vector<float> m_chunkWork;
+    std::vector<List> m_lists;
+    SparseCounters m_tails; // tailSum and tailCount alone
     AttentionPart m_part;
 };
 

@@ -26,7 +26,7 @@ Result<void> SparseSettings::check() const
     // Fewer, and rows of a rejected draft could reach the tier.
     OCTAVO_CHECK(inRange("number of recent tokens", recent, 128, mostTokens));
     OCTAVO_CHECK(inRange("threshold", threshold, 0, std::int64_t{1} << 40));
-    OCTAVO_CHECK(inRange("hot buffer", hotBufferBytes, std::int64_t{1} << 16, std::int64_t{1} << 42));
+    OCTAVO_CHECK(inRange("hot buffer in bytes", hotBufferBytes, 1024, std::int64_t{1} << 42));
     if (!std::isfinite(adaptiveTail) || adaptiveTail <= 0.0 || adaptiveTail >= 1.0)
         return Error{ErrorCode::InvalidArgument, "the share above which sparse attention picks more is " +
                                                      std::to_string(adaptiveTail) + ", expected between 0 and 1"};

@@ -14,7 +14,9 @@ struct SparseSettings {
     bool perHead = true;               ///< one list per KV head; else one per layer
     std::int64_t hotBufferBytes = std::int64_t{64} << 20;
     bool adaptive = false;             ///< raise K where the tail estimate is large
-    double adaptiveTail = 0.25;        ///< a layer above this share gets twice as many picks, up to 4 * topK
+    /// A row whose picks leave a head more than this share of what it could pick from gets twice as many, up to 4 * topK.
+    /// The sketch's scores of that row decide, so drafts that are rejected change nothing.
+    double adaptiveTail = 0.25;
     /// SparseMode::Auto decodes densely below this many tokens. Measured on the demo model, 2 cores, ms per step dense /
     /// sparse: 2.25 / 2.35 at 16,384, 4.84 / 2.83 at 49,152 (tests/bench/RESULTS.md).
     std::int64_t threshold = 32768;

@@ -53,4 +53,23 @@ inline float expNonPositive(float x)
     return p * std::bit_cast<float>(std::uint32_t(std::int32_t(k) + 127) << 23);
 }
 
+/// exp(x) for x <= 0 within 4%, by reading the bits of a line as a float; below -87 it is 0. For sums that only weigh
+/// heads against each other: the error repeats with every factor of 2, so it cancels in their ratios.
+inline float roughExp(float x)
+{
+    const float bits = x * 12102203.0f + 1064866805.0f;
+    return std::bit_cast<float>(std::int32_t(bits > 0.0f ? bits : 0.0f));
+}
+
+/// In the order of a tree over 16 lanes.
+inline float sumLanes(const float* v)
+{
+    float half[8], quarter[4];
+    for (int i = 0; i < 8; ++i)
+        half[i] = v[i] + v[i + 8];
+    for (int i = 0; i < 4; ++i)
+        quarter[i] = half[i] + half[i + 4];
+    return (quarter[0] + quarter[2]) + (quarter[1] + quarter[3]);
+}
+
 } // namespace octavo::kernels::cpu

@@ -1,14 +1,11 @@
 #include "kernels/cpu/sparse_sketch.h"
 
+#include "kernels/cpu/sparse_avx512.h"
 #include "kernels/cpu/sparse_math.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
-
-#if defined(__x86_64__)
-#include <immintrin.h>
-#endif
 
 namespace octavo::kernels::cpu {
 
@@ -87,39 +84,61 @@ projectAvx512(int rank, int dim, const float* basis, const float* mean, const fl
     projectGeneric(rank, dim, basis, mean, x, out);
 }
 
-template <int Q>
-__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,avx512vnni,f16c"))) void
-scoreAvx512(int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
-            float* const* scores)
+// Q queries and B blocks at once: Q * B sums in flight hide the products' latency.
+template <int Q, int B>
+OCTAVO_AVX512 void scoreBlocks(int rank, const std::uint8_t* block, std::int64_t first, const SketchQuery* queries,
+                               float* const* scores)
 {
     const std::size_t blockBytes = sketchBlockBytes(rank);
     const __m512i low = _mm512_set1_epi8(15);
-    for (std::int64_t b = 0; b < numBlocks; ++b) {
-        const std::uint8_t* block = blocks + std::size_t(b) * blockBytes;
-        for (std::size_t line = 0; line < blockBytes; line += 64)
-            _mm_prefetch(reinterpret_cast<const char*>(block + 4 * blockBytes + line), _MM_HINT_T0);
-        __m512i dot[Q];
-        for (int q = 0; q < Q; ++q)
-            dot[q] = _mm512_set1_epi32(-queries[q].offset);
-        for (int p = 0; p < rank / 8; ++p) {
-            const __m512i bytes = _mm512_loadu_si512(block + 64 * p);
-            const __m512i first = _mm512_and_si512(bytes, low);
-            const __m512i second = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
+    __m512i dot[B][Q];
+    for (int q = 0; q < Q; ++q) {
+        for (int b = 0; b < B; ++b)
+            dot[b][q] = _mm512_set1_epi32(-queries[q].offset);
+    }
+    for (int p = 0; p < rank / 8; ++p) {
+        __m512i a[Q], c[Q];
+        for (int q = 0; q < Q; ++q) {
+            std::int32_t lower, upper;
+            std::memcpy(&lower, queries[q].codes + 8 * p, 4);
+            std::memcpy(&upper, queries[q].codes + 8 * p + 4, 4);
+            a[q] = _mm512_set1_epi32(lower);
+            c[q] = _mm512_set1_epi32(upper);
+        }
+        for (int b = 0; b < B; ++b) {
+            const std::uint8_t* at = block + std::size_t(b) * blockBytes + 64 * p;
+            _mm_prefetch(reinterpret_cast<const char*>(at + 12 * blockBytes), _MM_HINT_T0);
+            const __m512i bytes = _mm512_loadu_si512(at);
+            const __m512i even = _mm512_and_si512(bytes, low);
+            const __m512i odd = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
             for (int q = 0; q < Q; ++q) {
-                std::int32_t a, c;
-                std::memcpy(&a, queries[q].codes + 8 * p, 4);
-                std::memcpy(&c, queries[q].codes + 8 * p + 4, 4);
-                dot[q] = _mm512_dpbusd_epi32(dot[q], first, _mm512_set1_epi32(a));
-                dot[q] = _mm512_dpbusd_epi32(dot[q], second, _mm512_set1_epi32(c));
+                dot[b][q] = _mm512_dpbusd_epi32(dot[b][q], even, a[q]);
+                dot[b][q] = _mm512_dpbusd_epi32(dot[b][q], odd, c[q]);
             }
         }
-        const __m512 keyScale =
-            _mm512_cvtph_ps(_mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 8 * rank)));
+    }
+    for (int b = 0; b < B; ++b) {
+        const __m512 keyScale = _mm512_cvtph_ps(
+            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + std::size_t(b) * blockBytes + 8 * rank)));
         for (int q = 0; q < Q; ++q) {
             const __m512 scale = _mm512_mul_ps(keyScale, _mm512_set1_ps(queries[q].scale));
-            _mm512_storeu_ps(scores[q] + b * sketchBlockTokens, _mm512_mul_ps(_mm512_cvtepi32_ps(dot[q]), scale));
+            _mm512_storeu_ps(scores[q] + (first + b) * sketchBlockTokens,
+                             _mm512_mul_ps(_mm512_cvtepi32_ps(dot[b][q]), scale));
         }
     }
+}
+
+template <int Q>
+OCTAVO_AVX512 void scoreAvx512(int rank, const std::uint8_t* blocks, std::int64_t numBlocks,
+                               const SketchQuery* queries, float* const* scores)
+{
+    constexpr int together = Q == 4 ? 3 : 4;
+    const std::size_t blockBytes = sketchBlockBytes(rank);
+    std::int64_t b = 0;
+    for (; b + together <= numBlocks; b += together)
+        scoreBlocks<Q, together>(rank, blocks + std::size_t(b) * blockBytes, b, queries, scores);
+    for (; b < numBlocks; ++b)
+        scoreBlocks<Q, 1>(rank, blocks + std::size_t(b) * blockBytes, b, queries, scores);
 }
 
 __attribute__((target("avx2,fma,f16c"))) void scoreAvx2(int rank, const std::uint8_t* blocks, std::int64_t numBlocks,

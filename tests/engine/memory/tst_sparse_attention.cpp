@@ -153,14 +153,14 @@ void TestSparseAttention::withEnoughPicksItIsDenseAttention()
             const auto wanted = exactly(*sequence, layer, q, head, range(64, 2960));
             for (int i = 0; i < dim; ++i) {
                 const double got = double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]);
-                // Float32 sums of 2,896 weighted values of size 10.
-                QVERIFY(std::abs(got - wanted[std::size_t(i)]) < 5e-5);
+                // 2,896 weights of 15 bits, times values of size 10.
+                QVERIFY(std::abs(got - wanted[std::size_t(i)]) < 1e-3);
             }
             QCOMPARE(part.tailLog[std::size_t(head)], -std::numeric_limits<float>::infinity());
         }
     }
     attention.destroySequence(std::move(sequence));
-    QCOMPARE(attention.hot().rowsInUse(), std::int64_t(0));
+    QCOMPARE(attention.hotRowsInUse(), std::int64_t(0));
 }
 
 void TestSparseAttention::attendsExactlyToWhatItPicked()
@@ -178,7 +178,7 @@ void TestSparseAttention::attendsExactlyToWhatItPicked()
         QVERIFY(picks.front() >= 512 && picks.back() < 8192);
         const auto wanted = exactly(*sequence, 1, q, head, picks);
         for (int i = 0; i < dim; ++i)
-            QVERIFY(std::abs(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)]) < 5e-5);
+            QVERIFY(std::abs(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)]) < 5e-4);
     }
 }
 
@@ -198,7 +198,7 @@ void TestSparseAttention::sharedAndPerHeadListsDiffer()
         } else {
             shared = sequence->picks(0, 0);
         }
-        QCOMPARE(attention.hot().total().bytesRead, std::int64_t(100 * 2 * 68));
+        QCOMPARE(attention.hotCounters().bytesRead, std::int64_t(100 * 2 * 68));
     }
 }
 
@@ -304,7 +304,7 @@ void TestSparseAttention::rewrittenRowsAreReadAnew()
     const auto& part = attention.attend(*sequence, 0, 0, 4096, q.data());
     const auto wanted = exactly(*sequence, 0, q, 0, range(0, 4096));
     for (int i = 0; i < dim; ++i)
-        QVERIFY(std::abs(double(part.context[std::size_t(i)]) / double(part.sum[0]) - wanted[std::size_t(i)]) < 5e-5);
+        QVERIFY(std::abs(double(part.context[std::size_t(i)]) / double(part.sum[0]) - wanted[std::size_t(i)]) < 5e-4);
 }
 
 void TestSparseAttention::tailEstimateFollowsTheNumberOfPicks()

@@ -25,6 +25,15 @@ std::vector<std::int32_t> bySorting(const std::vector<float>& keys, std::int64_t
     return order;
 }
 
+void select(Path path, const std::vector<float>& keys, std::int64_t k, SelectScratch& scratch,
+            std::vector<std::int32_t>& picks)
+{
+    const float* scores = keys.data();
+    const float logSum = 0.0f;
+    float kept = 0.0f;
+    selectLargest(path, {&scores, &logSum, 1}, std::int64_t(keys.size()), k, scratch, picks, &kept);
+}
+
 } // namespace
 
 class TestSparseSelect : public QObject
@@ -62,10 +71,10 @@ void TestSparseSelect::picksTheLargestAndTheLowestIndexOfATie()
         key = float(int(random() % unsigned(kinds)) - kinds / 2) / 16.0f;
     SelectScratch scratch;
     std::vector<std::int32_t> picks;
-    selectLargest(Path::Plain, keys.data(), n, k, scratch, picks);
+    select(Path::Plain, keys, k, scratch, picks);
     QVERIFY(picks == bySorting(keys, k));
     for (const Path path : octavo::test::fasterPaths()) {
-        selectLargest(path, keys.data(), n, k, scratch, picks);
+        select(path, keys, k, scratch, picks);
         QVERIFY(picks == bySorting(keys, k));
     }
 }
@@ -79,7 +88,7 @@ void TestSparseSelect::aMisleadingSampleChangesNothing()
             keys[i] = i % 61 == 0 ? sampled : float(i * 7919 % 10007) / 10007.0f;
         SelectScratch scratch;
         std::vector<std::int32_t> picks;
-        selectLargest(bestPath(), keys.data(), std::int64_t(keys.size()), 2048, scratch, picks);
+        select(bestPath(), keys, 2048, scratch, picks);
         QVERIFY(picks == bySorting(keys, 2048));
     }
 }
@@ -92,7 +101,7 @@ void TestSparseSelect::nanIsNeverPicked()
     SelectScratch scratch;
     std::vector<std::int32_t> picks;
     for (const Path path : {Path::Plain, bestPath()}) {
-        selectLargest(path, keys.data(), 3000, 100, scratch, picks);
+        select(path, keys, 100, scratch, picks);
         QVERIFY(picks == (std::vector<std::int32_t>{7, 2999}));
     }
 }
@@ -108,10 +117,10 @@ void TestSparseSelect::logSumMatchesTheFormulaInDouble()
             score = normal(random);
             total += std::exp(double(score));
         }
-        const LogSum plain = logSum(Path::Plain, scores.data(), n);
-        QVERIFY(std::abs(double(plain.maximum) + std::log(double(plain.sum)) - std::log(total)) < 1e-5);
+        const LogSum plain = roughLogSum(Path::Plain, scores.data(), n);
+        QVERIFY(std::abs(double(plain.maximum) + std::log(double(plain.sum)) - std::log(total)) < 0.04);
         for (const Path path : octavo::test::fasterPaths()) {
-            const LogSum fast = logSum(path, scores.data(), n);
+            const LogSum fast = roughLogSum(path, scores.data(), n);
             QCOMPARE(fast.maximum, plain.maximum);
             QVERIFY(fast.sum == plain.sum);
         }
@@ -120,13 +129,34 @@ void TestSparseSelect::logSumMatchesTheFormulaInDouble()
 
 void TestSparseSelect::sharedKeysAreTheLargestShareOfAnyHead()
 {
-    const std::vector<float> first = {1, 5, -2}, second = {3, 0, 1};
-    const float* scores[] = {first.data(), second.data()};
-    const float logSums[] = {4.0f, 2.0f};
+    std::mt19937 random(3);
+    std::normal_distribution<float> normal(0.0f, 3.0f);
+    constexpr std::size_t n = 5003;
+    std::vector<std::vector<float>> heads(3, std::vector<float>(n));
+    for (auto& head : heads)
+        std::ranges::generate(head, [&] { return normal(random); });
+    const float* scores[] = {heads[0].data(), heads[1].data(), heads[2].data()};
+    const float logSums[] = {14.0f, 12.5f, 15.0f};
+    std::vector<float> keys(n);
+    for (std::size_t i = 0; i < n; ++i)
+        keys[i] = std::max({heads[0][i] - 14.0f, heads[1][i] - 12.5f, heads[2][i] - 15.0f});
+    const auto wanted = bySorting(keys, 300);
+    float plain[3] = {};
     for (const Path path : {Path::Plain, bestPath()}) {
-        std::vector<float> keys(3);
-        shareKeys(path, scores, logSums, 2, 3, keys.data());
-        QVERIFY(keys == (std::vector<float>{1, 1, -1}));
+        SelectScratch scratch;
+        std::vector<std::int32_t> picks;
+        float kept[3];
+        selectLargest(path, {scores, logSums, 3}, n, 300, scratch, picks, kept);
+        QVERIFY(picks == wanted);
+        for (std::size_t h = 0; h < 3; ++h) {
+            double exact = 0;
+            for (const std::int32_t i : picks)
+                exact += std::exp(double(heads[h][std::size_t(i)]) - double(logSums[h]));
+            QVERIFY(std::abs(double(kept[h]) / exact - 1.0) < 0.04);
+            if (path == Path::Plain)
+                plain[h] = kept[h];
+            QCOMPARE(kept[h], plain[h]);
+        }
     }
 }
 
