@@ -497,6 +497,9 @@ Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
     SequenceImage image;
     image.state.push_back(std::as_bytes(std::span(storage->recurrent)));
     const int tierPages = m_sparse.tierPages(sequence->length);
+    if (std::int64_t(tierPages) * cpu::pageTokens > sequence->tierTokens) // the page moves with the row that comes next
+        return Error{ErrorCode::InvalidArgument, name(slot) + " of " + std::to_string(sequence->length) +
+                                                     " tokens cannot be saved; a multiple of 64 can"};
     for (int page = 0; page < storage->kv.pages(); ++page) {
         if (page == 0 || tierPages == 0)
             image.rows.push_back(storage->kv.pageBytes(page));

@@ -21,6 +21,7 @@ constexpr std::array benches{
     Bench{"speculation", runBenchSpeculation},
     Bench{"reopen", runBenchReopen},
     Bench{"cancel", runBenchCancel},
+    Bench{"tier", runBenchTier},
 };
 
 std::string benchNames()
@@ -71,7 +72,12 @@ Command benchCommand()
                     {"--questions", "N", "speculation: how many (default: 6)"},
                     {"--show", "", "speculation: print questions and answers on stderr"},
                     {"--max-tokens", "N", "speculation: the longest answer (default: 160)"},
-                    {"--mtp", "on|off", "prefill, decode: keep what MTP drafts need (default: off)"}},
+                    {"--mtp", "on|off", "prefill, decode: keep what MTP drafts need (default: off)"},
+                    {"--state", "FILE",
+                     "decode, tier: keep the context that was read there, and take it from there next time"},
+                    {"--noise", "", "decode on the CPU: fill contexts with random rows instead of reading them"},
+                    {"--text", "PATH", "tier: a text or a folder of them"},
+                    {"--steps", "N", "tier: how many to record (default: 256)"}},
                    joined(engineOptions(), {jsonOption()})),
             runBench};
 }

@@ -26,4 +26,7 @@ Result<void> runBenchReopen(const Arguments& arguments, Streams& streams);
 /// Cancels while an agent reads and while it writes: time until the engine is idle.
 Result<void> runBenchCancel(const Arguments& arguments, Streams& streams);
 
+/// Decodes a text behind a long context of it and replays the picks through buffers of several sizes: hit rates.
+Result<void> runBenchTier(const Arguments& arguments, Streams& streams);
+
 } // namespace octavo::cli

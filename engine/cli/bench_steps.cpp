@@ -1,7 +1,9 @@
 #include "engine/backend/backend_factory.h"
+#include "engine/backend/cpu_backend.h"
 #include "engine/cli/bench.h"
 #include "engine/cli/common.h"
 #include "engine/evaluation/machine_probe.h"
+#include "engine/evaluation/saved_reading.h"
 #include "engine/model/random_weights.h"
 #include "engine/sampling/sampler.h"
 #include "engine/scheduler/memory_budget.h"
@@ -147,10 +149,11 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
     for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--shape",
-                             "--rows", "--device"}) {
+                             "--rows", "--device", "--state"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }
+    command += arguments.has("--noise") ? " --noise" : "";
     if (arguments.has("--json")) {
         nlohmann::ordered_json line{{"bench", outcome.bench},
                                     {"device", info.device},
@@ -174,6 +177,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
                                     {"floor_ms", sparse ? nlohmann::ordered_json() : nlohmann::ordered_json(floorMs)},
                                     {"fraction_of_floor", sparse ? nlohmann::ordered_json() : nlohmann::ordered_json(fraction)},
                                     {"hit_rate", share(stats.hotHits, stats.hotHits + stats.hotMisses)},
+                                    {"host_tier_bytes", stats.hostTierBytes},
                                     {"host_bytes_per_step", share(stats.tierBytesRead, stats.sparseSteps)},
                                     {"ping_ns", after.ns},
                                     {"state", state},
@@ -238,12 +242,24 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
     std::vector<SlotId> read_;
     const auto readStart = Clock::now();
     for (std::int64_t agent = 0; agent < agents; ++agent) {
-        OCTAVO_TRY(const SlotId slot, backend.createSequence(context));
+        if (arguments.has("--noise")) {
+            auto* cpu = dynamic_cast<engine::CpuBackend*>(&backend);
+            if (!cpu)
+                return Error{ErrorCode::InvalidArgument, "--noise is for the device cpu"};
+            OCTAVO_TRY(const SlotId slot, cpu->createSequence(context));
+            read_.push_back(slot);
+            OCTAVO_CHECK(cpu->appendNoise(slot, context));
+            continue;
+        }
+        // With a file all agents hold the same context, each its own copy.
+        const auto filler =
+            fillerTokens(context, subject.config.vocabSize, arguments.has("--state") ? 1 : std::uint64_t(agent) + 1);
+        OCTAVO_TRY(const SlotId slot, engine::readOrReopen(backend, subject.weights->hash, filler,
+                                                           arguments.text("--state")));
         read_.push_back(slot);
-        OCTAVO_CHECK(read(backend, slot, fillerTokens(context, subject.config.vocabSize, std::uint64_t(agent) + 1),
-                          std::span(logits).first(vocab)));
     }
-    outcome.prefillPerSecond = double(context * agents) / secondsSince(readStart);
+    if (!arguments.has("--noise") && !arguments.has("--state"))
+        outcome.prefillPerSecond = double(context * agents) / secondsSince(readStart);
 
     const engine::LineCrossing crossing = engine::measureLineCrossing();
     double stepping = 0.0;

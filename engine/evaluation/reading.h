@@ -33,16 +33,28 @@ class ScopedSequence
 public:
     static Result<ScopedSequence> create(Backend& backend, std::int64_t maxTokens);
     static Result<ScopedSequence> fork(Backend& backend, SlotId source, std::int64_t maxTokens);
+    static ScopedSequence adopt(Backend& backend, SlotId slot) { return ScopedSequence(backend, slot); }
 
     ScopedSequence(ScopedSequence&& other) noexcept
         : m_backend(std::exchange(other.m_backend, nullptr))
         , m_slot(other.m_slot)
     {
     }
-    ScopedSequence& operator=(ScopedSequence&&) = delete;
+    ScopedSequence& operator=(ScopedSequence&& other) noexcept
+    {
+        std::swap(m_backend, other.m_backend);
+        std::swap(m_slot, other.m_slot);
+        return *this;
+    }
     ~ScopedSequence();
 
     SlotId slot() const { return m_slot; }
+    /// Leaves it to the caller to destroy.
+    SlotId release()
+    {
+        m_backend = nullptr;
+        return m_slot;
+    }
 
 private:
     ScopedSequence(Backend& backend, SlotId slot)

@@ -1,6 +1,7 @@
 #include "engine/evaluation/doctor.h"
 #include "engine/evaluation/fit_basis.h"
 #include "engine/evaluation/memory_plan.h"
+#include "engine/memory/sketch_basis.h"
 #include "engine/model/model_shapes.h"
 #include "tests/engine/checkpoint_writer.h"
 #include "tests/engine/golden_files.h"
@@ -48,6 +49,7 @@ private slots:
     void countsTensorsThatAreNotUsed();
     void namesTensorsWithValuesThatAreNoNumbers();
     void fitsABasisThatHoldsMoreWithMoreDimensions();
+    void tellsABasisOfAnotherModel();
 };
 
 void TestDoctor::shapesHaveThePublishedSizes()
@@ -228,6 +230,39 @@ void TestDoctor::fitsABasisThatHoldsMoreWithMoreDimensions()
     QVERIFY(fitBasis(model.config, model.weights, ids, 16)->leastExplained() > fitted->leastExplained());
     QCOMPARE(fitBasis(model.config, model.weights, std::span(ids).first(31), 8).error().code,
              ErrorCode::InvalidArgument);
+}
+
+void TestDoctor::tellsABasisOfAnotherModel()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    for (const char* file : {"config.json", "model.safetensors", "tokenizer.json"})
+        QVERIFY(QFile::link(QString(OCTAVO_RESOURCES "/demo-model/") + file, dir.filePath(file)));
+    const auto without = auditCheckpoint(path);
+    QVERIFY2(without, without ? "" : without.error().message.c_str());
+    QCOMPARE(without->basisRank, 0);
+    const ModelConfig& config = without->config;
+    SketchBasis basis;
+    basis.numLayers = config.numFullAttentionLayers();
+    basis.numKvHeads = config.numKvHeads;
+    basis.headDim = config.headDim;
+    basis.rank = 8;
+    basis.modelHash = without->hash;
+    basis.fittedTokens = 100;
+    const auto heads = std::size_t(basis.numLayers * basis.numKvHeads), dim = std::size_t(basis.headDim);
+    basis.vectors.assign(heads * 8 * dim, 0.5f);
+    basis.means.assign(heads * dim, 0.25f);
+    QVERIFY(basis.save(path + "/basis.safetensors"));
+    const auto own = auditCheckpoint(path);
+    QVERIFY2(own->basisRank == 8, own->problems.empty() ? "" : own->problems.back().c_str());
+    QCOMPARE(own->problems.size(), without->problems.size());
+
+    ++basis.modelHash;
+    QVERIFY(basis.save(path + "/basis.safetensors"));
+    const auto others = auditCheckpoint(path);
+    QCOMPARE(others->basisRank, 0);
+    QCOMPARE(others->problems.size(), without->problems.size() + 1);
+    QVERIFY2(others->problems.back().find("fit-basis") != std::string::npos, others->problems.back().c_str());
 }
 
 QTEST_GUILESS_MAIN(TestDoctor)

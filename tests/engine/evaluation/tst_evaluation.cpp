@@ -1,10 +1,15 @@
 #include "engine/evaluation/divergence.h"
 #include "engine/evaluation/log_probs.h"
 #include "engine/evaluation/recall.h"
+#include "engine/evaluation/repository_questions.h"
+#include "engine/evaluation/saved_reading.h"
 #include "tests/engine/golden_files.h"
 
+#include <QFile>
+#include <QTemporaryDir>
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 
 using namespace octavo;
@@ -28,6 +33,9 @@ private slots:
     void divergenceOfAHandWorkedPair();
     void divergenceFromItselfIsZero();
     void divergenceSeesAnotherModel();
+    void answersAreTracedUntilTheirEnd();
+    void lookupsNameWhatOneLineDefines();
+    void aReadingIsTakenUpWhereItsFileEnds();
     void recallFindsValuesInAShortContext();
     void badIdsAreRefusedAndNothingStaysAllocated();
 
@@ -130,6 +138,94 @@ void TestEvaluation::divergenceSeesAnotherModel()
     const auto found = evaluateDivergence(*tested, *reference, m_ids, 20);
     QVERIFY(found->mean() > 1e-3);
     QCOMPARE(found->values.size(), std::size_t(20));
+}
+
+void TestEvaluation::answersAreTracedUntilTheirEnd()
+{
+    const auto reference = referenceBackend(m_tiny), tested = referenceBackend(m_tiny);
+    const auto ids = std::span(m_ids).first(30);
+    const auto held = ScopedSequence::create(*reference, 30), same = ScopedSequence::create(*tested, 30);
+    QVERIFY(held && same);
+    QVERIFY(readTokens(*reference, held->slot(), ids, {}, 0, 30) && readTokens(*tested, same->slot(), ids, {}, 0, 30));
+    const std::vector<std::vector<TokenId>> prompts = {{1, 2, 3}, {4, 5}, {6, 7}};
+    const auto trace = traceAnswers(*reference, held->slot(), prompts, 25, 10, TokenId(-1));
+    QVERIFY2(trace, trace ? "" : trace.error().message.c_str());
+    QCOMPARE(trace->passages.size(), std::size_t(3));
+    QCOMPARE(trace->positions(), std::int64_t(25));
+    QCOMPARE(trace->passages[1].read, std::vector<TokenId>{4});
+    QCOMPARE(trace->passages[1].decoded.front(), TokenId(5));
+    QCOMPARE(trace->passages[2].decoded.size(), std::size_t(5));
+    const auto found = compareWith(*trace, *tested, same->slot());
+    QVERIFY(found);
+    QCOMPARE(found->values.size(), std::size_t(25));
+    QCOMPARE(found->mean(), 0.0);
+    // An answer that begins with the end of the turn is one position long.
+    const TokenId first = trace->passages[0].decoded[1];
+    const auto ended = traceAnswers(*reference, held->slot(), std::span(prompts).first(1), 25, 10, first);
+    QCOMPARE(ended->positions(), std::int64_t(1));
+}
+
+void TestEvaluation::lookupsNameWhatOneLineDefines()
+{
+    const auto tokenizer = Tokenizer::load(OCTAVO_RESOURCES "/demo-model/tokenizer.json");
+    QVERIFY(tokenizer);
+    const std::vector<RepositoryFile> files = {
+        {"a.py", "class Session:\n    def connect(self):\n        pass\n    def repeated(self): pass\n"},
+        {"b.h", "struct Forward;\nstruct Widget {\n};\n#define LIMIT_OF_ALL 3\n"},
+        {"c.py", "def repeated(): pass\ndef abc(): pass\n"}};
+    const auto lookups = makeLookups(*tokenizer, files, 1.0, 10);
+    std::vector<std::string> names;
+    for (const Lookup& lookup : lookups)
+        names.push_back(lookup.name + " " + lookup.path);
+    QCOMPARE(names, (std::vector<std::string>{"Session a.py", "connect a.py", "Widget b.h", "LIMIT_OF_ALL b.h"}));
+    QCOMPARE(makeLookups(*tokenizer, files, 0.4, 10).size(), std::size_t(2)); // the others come later
+    QCOMPARE(makeLookups(*tokenizer, files, 1.0, 2).size(), std::size_t(2));
+    const std::vector<TokenId> ids = repositoryIds(*tokenizer, "demo", files);
+    QCOMPARE(std::ranges::count(ids, tokenizer->encode("<|file_sep|>", SpecialTokens::Parse).front()), 3);
+}
+
+void TestEvaluation::aReadingIsTakenUpWhereItsFileEnds()
+{
+    const LoadedModel model = demoModel();
+    const auto make = [&] {
+        BackendOptions options;
+        options.sparse = SparseMode::Off;
+        return *makeCpuBackend(model.config, model.weights, options);
+    };
+    const QTemporaryDir dir;
+    const std::filesystem::path file = dir.filePath("reading").toStdString();
+    std::vector<TokenId> ids;
+    for (TokenId i = 0; i < 200; ++i)
+        ids.push_back(i * 7 % 1000);
+    const std::uint64_t hash = model.weights->hash;
+    const auto next = [](Backend& backend, SlotId slot) {
+        std::vector<float> logits(std::size_t(backend.config().vocabSize));
+        const ScopedSequence fork = *ScopedSequence::fork(backend, slot, backend.length(slot) + 1);
+        const TokenId token = 5;
+        const StepEntry entry{fork.slot(), {&token, 1}};
+        return backend.step({&entry, 1}, logits) ? logits : std::vector<float>();
+    };
+    const auto whole = make();
+    const std::vector<float> wanted = next(*whole, *readOrReopen(*whole, hash, ids, {}));
+    QVERIFY(!wanted.empty());
+    const auto first = make();
+    QVERIFY(readOrReopen(*first, hash, std::span(ids).first(128), file));
+    const auto second = make();
+    QVERIFY(next(*second, *readOrReopen(*second, hash, ids, file)) == wanted);
+    QCOMPARE(second->stats().prefillTokens, std::int64_t(72));
+    const auto third = make();
+    QVERIFY(next(*third, *readOrReopen(*third, hash, ids, file)) == wanted);
+    QCOMPARE(third->stats().prefillTokens, std::int64_t(0));
+    // Another model's file, or a damaged one, is read past and written anew.
+    const auto other = make();
+    QVERIFY(next(*other, *readOrReopen(*other, hash + 1, ids, file)) == wanted);
+    QCOMPARE(other->stats().prefillTokens, std::int64_t(200));
+    QFile damaged(QString::fromStdString(file.string()));
+    QVERIFY(damaged.open(QIODevice::ReadWrite) && damaged.seek(5000) && damaged.write("oops") == 4);
+    damaged.close();
+    const auto fourth = make();
+    QVERIFY(next(*fourth, *readOrReopen(*fourth, hash + 1, ids, file)) == wanted);
+    QCOMPARE(fourth->stats().prefillTokens, std::int64_t(200));
 }
 
 void TestEvaluation::recallFindsValuesInAShortContext()
