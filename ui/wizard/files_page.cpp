@@ -317,8 +317,9 @@ void FilesPage::showList()
     const bool changes = m_showChanges->isChecked();
     m_leftOutView->setModel(changes ? &m_changes : &m_leftOut);
     m_leftOutView->setAccessibleName(changes ? tr("Files that changed") : tr("Files left out"));
-    m_leftOutView->header()->setStretchLastSection(true);
-    m_leftOutView->header()->setSectionResizeMode(LeftOutModel::PathColumn, QHeaderView::Fixed);
+    m_leftOutView->header()->setStretchLastSection(false);
+    m_leftOutView->header()->setSectionResizeMode(LeftOutModel::PathColumn, QHeaderView::Stretch);
+    m_leftOutView->header()->setSectionResizeMode(LeftOutModel::ReasonColumn, QHeaderView::Fixed);
     fitList();
     m_leftOutSummary->setVisible(!changes);
     m_rule->setText(changes
@@ -326,23 +327,17 @@ void FilesPage::showList()
                         : tr("Every file is either packed, unchecked or listed here with a reason."));
 }
 
-/// The reason gets what it needs, up to half; the path has the rest.
+/// The reason gets what it needs, up to some 25 characters; the path has the rest.
 void FilesPage::fitList()
 {
-    const int width = m_leftOutView->viewport()->width();
-    int reason = 0;
     const QFontMetrics small(ui::font(TextRole::Small));
+    int reason = 0;
     const QAbstractItemModel* model = m_leftOutView->model();
     for (int row = 0; row < qMin(model->rowCount(), 200); ++row)
-        reason = qMax(reason, small.horizontalAdvance(
-                                  model->index(row, LeftOutModel::ReasonColumn).data().toString()));
-    m_leftOutView->setColumnWidth(LeftOutModel::PathColumn, width - qMin(reason + 2 * metrics::padding, width / 2));
-}
-
-void FilesPage::resizeEvent(QResizeEvent* event)
-{
-    QWidget::resizeEvent(event);
-    QTimer::singleShot(0, this, &FilesPage::fitList); // once the list has its width
+        reason = qMax(reason,
+                      small.horizontalAdvance(model->index(row, LeftOutModel::ReasonColumn).data().toString()));
+    m_leftOutView->header()->resizeSection(LeftOutModel::ReasonColumn,
+                                           qMin(reason + 2 * metrics::padding, 25 * small.averageCharWidth()));
 }
 
 void FilesPage::setRemark(const QString& remark)

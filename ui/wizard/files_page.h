@@ -56,9 +56,6 @@ signals:
     void choiceChanged();
     void retryRequested();
 
-protected:
-    void resizeEvent(QResizeEvent* event) override;
-
 private:
     void build();
     QWidget* buildHeader();
