@@ -229,6 +229,56 @@ private slots:
         QCOMPARE(titles(*store->search("word3")), QStringList{"t"});
     }
 
+    void aFileCutAtAnyWriteOpensWithWhatWasCommitted() // B-47: the power went
+    {
+        QTemporaryDir dir;
+        const QString path = dir.filePath("o.db");
+        auto store = SessionStore::open(path);
+        QVERIFY(store);
+        QVERIFY(store->database().transaction([&]() -> Result<void> { // as the store's thread does it
+            OCTAVO_CHECK(store->addConversation(conversation(1, "t")));
+            return store->addMessages(ConversationId(1),
+                                      {message(1, MessageRole::User, "committed question"),
+                                       message(2, MessageRole::Assistant, "", MessageState::Pending)});
+        }));
+        QString whole;
+        for (int i = 0; i < 30; ++i) {
+            const QString word = QStringLiteral("word%1 ").arg(i);
+            QVERIFY(store->appendText(MessageId(2), word, {i}));
+            whole += word;
+        }
+        // As the disk would have it, had it stopped anywhere in the log; the store stays open, so the log is there.
+        QFile database(path), log(path + "-wal");
+        QVERIFY(database.open(QIODevice::ReadOnly) && log.open(QIODevice::ReadOnly));
+        const QByteArray databaseBytes = database.readAll(), logBytes = log.readAll();
+        QVERIFY(logBytes.size() > 40'000);
+        qsizetype most = -1;
+        for (qsizetype cut = 0; cut <= logBytes.size(); cut += 1111) {
+            QTemporaryDir after;
+            const QString copy = after.filePath("o.db");
+            QFile databaseCopy(copy), logCopy(copy + "-wal");
+            QVERIFY(databaseCopy.open(QIODevice::WriteOnly) && logCopy.open(QIODevice::WriteOnly));
+            databaseCopy.write(databaseBytes);
+            logCopy.write(logBytes.left(cut));
+            databaseCopy.close();
+            logCopy.close();
+            auto reopened = SessionStore::open(copy);
+            QVERIFY2(reopened, reopened ? "" : reopened.error().message.c_str());
+            const auto state = reopened->load();
+            QVERIFY2(state, state ? "" : state.error().message.c_str());
+            const auto messages = reopened->messages(ConversationId(1));
+            QVERIFY(messages && (messages->isEmpty() || messages->size() == 2)); // a question comes with its answer
+            if (messages->isEmpty())
+                continue;
+            const QString& text = messages->at(1).message.text;
+            QVERIFY(whole.startsWith(text));
+            QCOMPARE(messages->at(1).message.state, MessageState::Interrupted);
+            QVERIFY(text.size() >= most); // a longer log never knows less
+            most = text.size();
+        }
+        QVERIFY(most > whole.size() / 2);
+    }
+
     void newerSchemasAndDamagedFilesAreRefusedInWords()
     {
         QTemporaryDir dir;
