@@ -1,5 +1,6 @@
 #include "ui/settings/startup_settings.h"
 
+#include <QCoreApplication>
 #include <QSettings>
 #include <QThreadPool>
 #include <QtConcurrentRun>
@@ -53,11 +54,17 @@ qint64 wholeWithin(const QVariant& value, qint64 high, qint64 otherwise)
     return isNumber ? std::clamp(number, qint64(0), high) : otherwise;
 }
 
-/// One thread: two saves in a row must not overtake each other.
+/// One thread: two saves in a row must not overtake each other. What still waits is saved before the application ends:
+/// later QSettings has lost its own statics.
 QThreadPool& savingPool()
 {
     static QThreadPool pool;
-    pool.setMaxThreadCount(1);
+    static const bool isPrepared = [] {
+        pool.setMaxThreadCount(1);
+        qAddPostRoutine([] { savingPool().waitForDone(); });
+        return true;
+    }();
+    Q_UNUSED(isPrepared)
     return pool;
 }
 
