@@ -49,6 +49,11 @@ def ours(options, kind, context):
 def theirs(options, libraries, converted, kind, context):
     """The peer's settings worth trying in this cell; one (state, tokens/s) for each."""
     command = {"prefill": "pp", "decode": "tg", "decode8": "par"}[kind]
+    # It reads the last three prompts one after another, and would silently measure a shorter context.
+    held = sum(len(prompt["prompt_ids"]) for prompt in json.loads(options.prompts.read_text())[-3:])
+    if held < context:
+        sys.exit(f"{options.prompts}: its last three prompts hold {held} tokens, a cell of {context} needs that many; "
+                 "name another file with --prompts")
     attention = ["1"] if kind == "prefill" else ["1", "0"] if context >= 4096 else ["1"]
     caches = ["f16"] if kind == "prefill" or context >= 4096 else ["f16", "q8_0"]
     for flash in attention:
