@@ -197,8 +197,11 @@ private slots:
         next->click();
         for (int i = 0; i < numAgents; ++i)
             QCOMPARE(m_real->agent(i)->context().commit, commit);
+        QList<ContextId> looked;
+        connect(watch, &CommitWatch::looked, this, [&looked](ContextId id) { looked << id; });
         watch->look();
-        QTest::qWait(100);
+        QTRY_VERIFY(looked.contains(m_real->workbench->contexts()[1].id));
+        watch->disconnect(this);
         QVERIFY(contexts->index(1, 0).data(ContextModel::NewerRole).toString().isEmpty());
     }
 

@@ -2,6 +2,8 @@
 
 #include "agents/ingest/inspect_repository.h"
 
+#include <utility>
+
 namespace octavo::ui {
 
 CommitWatch::CommitWatch(agents::Workbench* workbench, QObject* parent)
@@ -23,13 +25,12 @@ void CommitWatch::look()
             .then(this,
                   [this, id = context.id, read = context.commit](const Result<agents::RepositoryInfo>& repository) {
                       // One that is gone or cannot be opened now says so when it is needed.
-                      if (!repository || repository->head.id.isEmpty())
-                          return;
-                      const QString newer = repository->head.id == read ? QString() : repository->head.id;
-                      if (newer == m_newer.value(id))
-                          return;
-                      m_newer.insert(id, newer);
-                      emit changed(id);
+                      if (repository && !repository->head.id.isEmpty()) {
+                          const QString newer = repository->head.id == read ? QString() : repository->head.id;
+                          if (newer != std::exchange(m_newer[id], newer))
+                              emit changed(id);
+                      }
+                      emit looked(id);
                   });
     }
 }

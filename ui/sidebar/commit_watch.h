@@ -29,6 +29,8 @@ public:
 
 signals:
     void changed(octavo::agents::ContextId context);
+    /// A look at the context's repository is over, whatever it found.
+    void looked(octavo::agents::ContextId context);
 
 private:
     agents::Workbench* m_workbench;
