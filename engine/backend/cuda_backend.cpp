@@ -127,8 +127,8 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_contextLimit = std::min(limit, c.maxPositions);
     const int attentionLayers = c.numFullAttentionLayers();
     const std::int64_t pageBytes = std::int64_t(rowPageTokens) * c.numKvHeads * kvHeadBytes * attentionLayers;
-    m_devicePages = std::make_unique<CudaPagePool>(PagePlace::Device, pageBytes);
-    m_hostPages = std::make_unique<CudaPagePool>(PagePlace::Host, pageBytes);
+    m_devicePages = makeDevicePages(pageBytes);
+    m_hostPages = makeHostPages(pageBytes);
     std::size_t freeBytes = 0, totalBytes = 0;
     OCTAVO_CHECK(checkCuda(cudaMemGetInfo(&freeBytes, &totalBytes), "tell how much memory is free"));
     // A sequence's hot buffer: as the settings say where they say something of their own, else a sixteenth of what is
@@ -226,8 +226,8 @@ std::int64_t CudaBackend::layerOffset(int attentionLayer) const
 
 std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
 {
-    return pagesOf(tokens) * m_devicePages->pageBytes() + recurrentBytes() + m_sparse.sketchBytes(tokens) +
-           m_sparse.hotBytes(tokens);
+    return pagesOnDevice(pagesOf(tokens), m_sparse.wanted(tokens)) * m_devicePages->pageBytes() + recurrentBytes() +
+           m_sparse.sketchBytes(tokens) + m_sparse.hotBytes(tokens);
 }
 
 Result<SlotId> CudaBackend::createSequence(std::int64_t maxTokens)
@@ -243,6 +243,20 @@ Result<SlotId> CudaBackend::forkSequence(SlotId source, std::int64_t maxTokens)
 
 Result<SlotId> CudaBackend::addSequence(std::int64_t maxTokens, const CudaSequence* source)
 {
+    Result<CudaSequence> made = makeSequence(maxTokens, source);
+    // Rows that went to the host tier or were let go of may have left slabs behind that nobody uses.
+    if (!made && made.error().code == ErrorCode::DeviceOutOfMemory && m_devicePages->shrink() > 0)
+        made = makeSequence(maxTokens, source);
+    if (!made)
+        return made.error();
+    const SlotId slot{m_nextSlot++};
+    m_sequences.emplace(slot, *std::move(made));
+    countMemory();
+    return slot;
+}
+
+Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const CudaSequence* source)
+{
     const std::int64_t held = source ? source->length : 0;
     if (maxTokens < std::max<std::int64_t>(held, source ? 0 : 1) || maxTokens > m_contextLimit)
         return Error{ErrorCode::InvalidArgument,
@@ -252,17 +266,18 @@ Result<SlotId> CudaBackend::addSequence(std::int64_t maxTokens, const CudaSequen
     const std::int64_t shared = frozen ? pagesOf(held) : held / rowPageTokens;
     const std::int64_t newPages = pagesOf(maxTokens) - shared;
     const bool tiered = !frozen && m_sparse.wanted(maxTokens);
-    CudaSequence sequence;
-    sequence.maxTokens = maxTokens;
-    sequence.reserved = newPages * m_devicePages->pageBytes() + recurrentBytes() +
-                        (frozen ? 0 : m_sparse.sketchBytes(maxTokens)) + (tiered ? m_sparse.hotBytes(maxTokens) : 0);
+    const std::int64_t needed = pagesOnDevice(newPages, tiered) * m_devicePages->pageBytes() + recurrentBytes() +
+                                (frozen ? 0 : m_sparse.sketchBytes(maxTokens)) +
+                                (tiered ? m_sparse.hotBytes(maxTokens) : 0);
     const std::int64_t used = m_sequenceBytes;
-    if (m_budget > 0 && sequence.reserved > m_budget - used)
+    if (m_budget > 0 && needed > m_budget - used)
         return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
-                                                       mib(sequence.reserved) + ", but of " + mib(m_budget) +
+                                                       mib(needed) + ", but of " + mib(m_budget) +
                                                        " for sequences only " + mib(m_budget - used) + " are free"};
     OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
     const cudaStream_t stream = m_stream.get();
+    CudaSequence sequence{PagedRows(*m_devicePages, *m_hostPages)};
+    sequence.maxTokens = maxTokens;
     OCTAVO_TRY(sequence.memory,
                DeviceMemory::allocate(std::max<std::int64_t>(recurrentBytes(), 256), "the state of a sequence"));
     if (tiered) {
@@ -273,35 +288,31 @@ Result<SlotId> CudaBackend::addSequence(std::int64_t maxTokens, const CudaSequen
     } else if (m_sparse.available()) {
         OCTAVO_TRY(sequence.sketch, m_sparse.makeSketch(maxTokens));
     }
+    OCTAVO_CHECK(sequence.pages.reserve(source ? &source->pages : nullptr, shared, newPages, tiered, freshPages));
+    OCTAVO_CHECK(source ? copyState(*source, sequence, frozen) : clearState(sequence));
+    OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(stream), "set up a sequence"));
+    return sequence;
+}
 
-    for (std::int64_t i = 0; i < shared; ++i)
-        sequence.pages.push_back(source->pages[std::size_t(i)]);
-    const std::int64_t devicePages = tiered ? std::min(newPages, freshPages) : newPages;
-    OCTAVO_CHECK(m_devicePages->promise(devicePages));
-    sequence.devicePromise = devicePages;
-    if (tiered) {
-        const std::int64_t hostPages =
-            std::ranges::count_if(sequence.pages,
-                                  [](const std::shared_ptr<CudaPage>& page) { return !page->onHost(); }) +
-            newPages;
-        if (const Result<void> promised = m_hostPages->promise(hostPages); !promised) {
-            release(sequence);
-            return promised.error();
-        }
-        sequence.hostPromise = hostPages;
+void CudaBackend::countMemory()
+{
+    std::int64_t bytes = 0, hot = 0;
+    std::vector<const CudaSketch*> sketches;
+    for (const auto& [slot, sequence] : m_sequences) {
+        bytes += sequence.memory.bytes();
+        hot += sequence.hot ? sequence.hot->memory.bytes() : 0;
+        if (sequence.sketch)
+            sketches.push_back(sequence.sketch.get());
     }
-    const Result<void> copied = source ? copyState(*source, sequence, frozen) : clearState(sequence);
-    const Result<void> done = copied ? checkCuda(cudaStreamSynchronize(stream), "set up a sequence") : copied;
-    if (!done) {
-        release(sequence);
-        return done.error();
-    }
-    const SlotId slot{m_nextSlot++};
-    m_sequenceBytes += sequence.reserved;
-    m_hotBytes += sequence.hot ? sequence.hot->memory.bytes() : 0;
-    m_sequences.emplace(slot, std::move(sequence));
+    std::ranges::sort(sketches);
+    const auto repeated = std::ranges::unique(sketches);
+    sketches.erase(repeated.begin(), repeated.end());
+    for (const CudaSketch* sketch : sketches)
+        bytes += sketch->memory.bytes();
+    m_ownBytes = bytes + hot;
+    m_sequenceBytes = m_ownBytes + m_devicePages->claimedBytes();
+    m_hotBytes = hot;
     m_hostBytes = m_hostPages->bytes();
-    return slot;
 }
 
 Result<void> CudaBackend::clearState(CudaSequence& sequence)
@@ -325,71 +336,48 @@ Result<void> CudaBackend::copyState(const CudaSequence& source, CudaSequence& ta
     if (source.length % rowPageTokens == 0)
         return {};
     OCTAVO_CHECK(makeRoom(target, source.length));
-    return checkCuda(cudaMemcpyAsync(target.pages.back()->data,
-                                     source.pages[std::size_t(source.length / rowPageTokens)]->data,
-                                     std::size_t(m_devicePages->pageBytes()), cudaMemcpyDefault, stream),
+    return checkCuda(cudaMemcpyAsync(target.pages[target.pages.size() - 1].data(),
+                                     source.pages[source.length / rowPageTokens].data(), std::size_t(m_devicePages->pageBytes()), cudaMemcpyDefault, stream),
                      "copy a sequence's rows");
-}
-
-void CudaBackend::release(CudaSequence& sequence)
-{
-    m_devicePages->forgo(std::exchange(sequence.devicePromise, 0));
-    m_hostPages->forgo(std::exchange(sequence.hostPromise, 0));
-    sequence.pages.clear();
 }
 
 Result<void> CudaBackend::makeRoom(CudaSequence& sequence, std::int64_t tokens)
 {
-    while (std::int64_t(sequence.pages.size()) < pagesOf(tokens)) {
-        std::uint8_t* page = nullptr;
-        if (sequence.devicePromise > 0) {
-            --sequence.devicePromise;
-            page = m_devicePages->take();
-        } else {
-            page = m_devicePages->takeSpare();
-        }
-        if (page) {
-            sequence.pages.push_back(std::make_shared<CudaPage>(*m_devicePages, page));
+    if (sequence.pages.size() >= pagesOf(tokens))
+        return {};
+    while (sequence.pages.size() < pagesOf(tokens)) {
+        const std::int64_t needed = m_ownBytes + m_devicePages->claimedBytes() + m_devicePages->pageBytes();
+        const bool spare = m_budget == 0 || needed <= m_budget;
+        if (sequence.pages.append(spare))
             continue;
-        }
-        const std::int64_t promised = sequence.devicePromise;
-        OCTAVO_CHECK(spill(sequence, 1));
-        if (sequence.devicePromise == promised)
+        OCTAVO_TRY(const std::int64_t moved, spill(sequence, 1));
+        if (moved == 0)
             return Error{ErrorCode::DeviceOutOfMemory,
                          "The GPU has no room for the rows of token " + std::to_string(tokens) +
                              " and none of this sequence's may leave it; close other contexts"};
     }
+    countMemory();
     return {};
 }
 
-Result<void> CudaBackend::spill(CudaSequence& sequence, std::int64_t most)
+Result<std::int64_t> CudaBackend::spill(CudaSequence& sequence, std::int64_t most)
 {
-    if (!sequence.hot || sequence.hostPromise == 0)
-        return {};
     // The first page holds the sinks, the last ones what is recent.
     const std::int64_t end = sequence.length / rowPageTokens - (freshPages - 2);
-    std::vector<std::pair<CudaPage*, std::uint8_t*>> moves;
-    for (std::int64_t i = 1; i < end && std::int64_t(moves.size()) < most && sequence.hostPromise > 0; ++i) {
-        CudaPage& page = *sequence.pages[std::size_t(i)];
-        if (page.onHost())
-            continue;
-        --sequence.hostPromise;
-        moves.emplace_back(&page, m_hostPages->take());
-        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(moves.back().second, page.data, std::size_t(m_hostPages->pageBytes()),
-                                               cudaMemcpyDeviceToHost, m_stream.get()),
-                               "move rows to the host tier"));
+    const std::size_t pageBytes = std::size_t(m_hostPages->pageBytes());
+    OCTAVO_TRY(const std::int64_t moved,
+               sequence.pages.spill(
+                   1, end, most,
+                   [&](std::uint8_t* to, const std::uint8_t* from) {
+                       return checkCuda(cudaMemcpyAsync(to, from, pageBytes, cudaMemcpyDeviceToHost, m_stream.get()),
+                                        "move rows to the host tier");
+                   },
+                   [&] { return checkCuda(cudaStreamSynchronize(m_stream.get()), "move rows to the host tier"); }));
+    if (moved > 1) { // one page alone makes room for the next
+        m_devicePages->shrink();
+        countMemory();
     }
-    if (moves.empty())
-        return {};
-    OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(m_stream.get()), "move rows to the host tier"));
-    for (const auto& [page, data] : moves) {
-        m_devicePages->giveBack(page->data);
-        page->pool = m_hostPages.get();
-        page->data = data;
-        if (sequence.devicePromise < 1 && m_devicePages->promise(1)) // just freed: what it may need next
-            ++sequence.devicePromise;
-    }
-    return {};
+    return moved;
 }
 
 void CudaBackend::destroySequence(SlotId slot)
@@ -398,10 +386,8 @@ void CudaBackend::destroySequence(SlotId slot)
     if (it == m_sequences.end())
         return;
     cudaSetDevice(m_device);
-    m_sequenceBytes -= it->second.reserved;
-    m_hotBytes -= it->second.hot ? it->second.hot->memory.bytes() : 0;
-    release(it->second);
     m_sequences.erase(it);
+    countMemory();
 }
 
 std::int64_t CudaBackend::length(SlotId slot) const

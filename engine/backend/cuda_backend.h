@@ -21,7 +21,9 @@
 #include "engine/backend/cuda_model.h"
 #include "engine/backend/cuda_pages.h"
 #include "engine/backend/cuda_sparse.h"
+#include "engine/memory/paged_rows.h"
 
+#include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
@@ -32,16 +34,14 @@ namespace octavo::engine
 
 /// What one sequence holds.
 struct CudaSequence {
+    PagedRows pages;
     std::int64_t maxTokens = 0;
     std::int64_t length = 0; ///< of confirmed rows
     int unconfirmedRows = 0; ///< of a step that waits for commit()
     int pendingRows = 0;     ///< confirmed, but not yet applied to the recurrent state
-    std::vector<std::shared_ptr<CudaPage>> pages;
-    std::int64_t devicePromise = 0, hostPromise = 0; ///< pages that it may still take
     std::shared_ptr<CudaSketch> sketch;
     std::optional<CudaHotBuffer> hot;
-    DeviceMemory memory;       ///< state, convolution history and pending inputs of each GDN layer
-    std::int64_t reserved = 0; ///< bytes that it takes by itself
+    DeviceMemory memory; ///< state, convolution history and pending inputs of each GDN layer
 };
 
 class CudaBackend final : public Backend
@@ -113,13 +113,19 @@ private:
     static std::int64_t pagesOf(std::int64_t tokens);
     /// Pages for `tokens` tokens; the last ones may have to take the place of older ones, which move to the host tier.
     Result<void> makeRoom(CudaSequence& sequence, std::int64_t tokens);
-    /// Moves pages to the host tier that a sparse row no longer reads by itself; `most`: how many.
-    Result<void> spill(CudaSequence& sequence, std::int64_t most);
-    void release(CudaSequence& sequence);
+    /// Moves pages to the host tier that a sparse row no longer reads by itself, `most` at most; returns how many.
+    Result<std::int64_t> spill(CudaSequence& sequence, std::int64_t most);
+    /// What all sequences take, each shared page and sketch once, with the pages that they may still take on the GPU.
+    void countMemory();
+    std::int64_t pagesOnDevice(std::int64_t newPages, bool tiered) const
+    {
+        return tiered ? std::min(newPages, freshPages) : newPages;
+    }
     Result<void> clearState(CudaSequence& sequence);
     Result<void> copyState(const CudaSequence& source, CudaSequence& target, bool frozen);
     int gdnLayers() const { return m_config.numLayers - m_config.numFullAttentionLayers(); }
     Result<SlotId> addSequence(std::int64_t maxTokens, const CudaSequence* source);
+    Result<CudaSequence> makeSequence(std::int64_t maxTokens, const CudaSequence* source);
     Result<CudaSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
 
     /// Runs the parts (at most maxRows rows) through all layers; the final norm's output is left in the work space.
@@ -151,8 +157,10 @@ private:
     CudaSparse m_sparse;
     std::vector<int> m_sparseIndex; ///< by row of the pass: its number among the sparse ones, or -1
     std::map<PassShape, CudaGraph> m_graphs;
-    std::unique_ptr<CudaPagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
+    std::unique_ptr<PagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
     PinnedMemory m_bytesRead;
+
+    std::int64_t m_ownBytes = 0; // of all sequences, without their pages
 
     std::map<SlotId, CudaSequence> m_sequences;
     std::int32_t m_nextSlot = 0;

@@ -50,8 +50,8 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
         const CudaSequence& s = *part.sequence;
         const std::int64_t tableAt =
             m_tables.pages + std::int64_t(p) * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*));
-        std::ranges::transform(s.pages, m_tableMemory.at<std::uint8_t*>(tableAt),
-                               [](const std::shared_ptr<CudaPage>& page) { return page->data; });
+        for (std::int64_t i = 0; i < s.pages.size(); ++i)
+            m_tableMemory.at<std::uint8_t*>(tableAt)[i] = s.pages[i].data();
         auto* const* pageTable = m_workMemory.at<std::uint8_t*>(m_work.tables + tableAt);
         const int rows = int(part.tokens.size());
         const int stored = part.final ? rows : 0;
@@ -91,7 +91,7 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
             m_sparseIndex.push_back(range ? shape.sparseRows : -1);
             for (int layer = 0; layer < attentionLayers; ++layer) {
                 const RowPages pages{pageTable, layerOffset(layer)};
-                targets[layer * maxRows + row] = {s.pages[std::size_t(position / rowPageTokens)]->data + pages.offset +
+                targets[layer * maxRows + row] = {s.pages[position / rowPageTokens].data() + pages.offset +
                                                       position % rowPageTokens * rowBytes,
                                                   nullptr, s.sketch ? m_sparse.view(*s.sketch, layer) : SketchView{},
                                                   position};
@@ -158,7 +158,7 @@ Result<void> CudaBackend::forward(std::span<const Part> parts, bool decode)
     for (const Part& part : parts) {
         CudaSequence& s = *part.sequence;
         if (decode && s.hot && m_sparse.range(s.length))
-            OCTAVO_CHECK(spill(s, std::int64_t(s.pages.size())));
+            OCTAVO_CHECK(spill(s, s.pages.size()));
         OCTAVO_CHECK(makeRoom(s, s.length + std::int64_t(part.tokens.size())));
     }
     const PassShape shape = fillTables(parts, decode);

@@ -56,57 +56,71 @@ Result<MappedMemory> MappedMemory::allocate(std::int64_t bytes)
     return memory;
 }
 
-Result<void> CudaPagePool::grow(std::int64_t pages)
+namespace
 {
-    const std::int64_t slabPages = std::max<std::int64_t>(1, slabBytes / m_pageBytes);
-    while (pages > 0) {
-        const std::int64_t bytes = slabPages * m_pageBytes;
-        std::uint8_t* first = nullptr;
-        if (m_place == PagePlace::Device) {
-            OCTAVO_TRY(DeviceMemory slab, DeviceMemory::allocate(bytes, "KV rows"));
-            first = slab.at();
-            m_deviceSlabs.push_back(std::move(slab));
-        } else {
-            OCTAVO_TRY(MappedMemory slab, MappedMemory::allocate(bytes));
-            first = slab.data();
-            m_hostSlabs.push_back(std::move(slab));
-        }
-        for (std::int64_t i = slabPages; i-- > 0;)
-            m_free.push_back(first + i * m_pageBytes);
-        m_pages += slabPages;
-        pages -= slabPages;
+
+class DeviceSlab final : public PageSlab
+{
+public:
+    explicit DeviceSlab(DeviceMemory memory)
+        : m_memory(std::move(memory))
+    {
     }
-    return {};
-}
+    std::uint8_t* data() const override { return m_memory.at(); }
 
-Result<void> CudaPagePool::promise(std::int64_t pages)
-{
-    OCTAVO_CHECK(grow(m_promised + pages - std::int64_t(m_free.size())));
-    m_promised += pages;
-    return {};
-}
+private:
+    DeviceMemory m_memory;
+};
 
-std::uint8_t* CudaPagePool::take()
+class DeviceSlabs final : public SlabSource
 {
-    --m_promised;
-    std::uint8_t* page = m_free.back();
-    m_free.pop_back();
-    return page;
-}
-
-std::uint8_t* CudaPagePool::takeSpare()
-{
-    if (std::int64_t(m_free.size()) <= m_promised) {
+public:
+    Result<std::unique_ptr<PageSlab>> allocate(std::int64_t bytes) override
+    {
+        OCTAVO_TRY(DeviceMemory memory, DeviceMemory::allocate(bytes, "KV rows"));
+        return std::unique_ptr<PageSlab>(std::make_unique<DeviceSlab>(std::move(memory)));
+    }
+    bool hasSpare(std::int64_t bytes) const override
+    {
         std::size_t freeBytes = 0, totalBytes = 0;
-        const bool known = m_place == PagePlace::Host || cudaMemGetInfo(&freeBytes, &totalBytes) == cudaSuccess;
-        if (!known ||
-            (m_place == PagePlace::Device && std::int64_t(freeBytes) < keptFree + std::max(slabBytes, m_pageBytes)) ||
-            !grow(1))
-            return nullptr;
+        return cudaMemGetInfo(&freeBytes, &totalBytes) == cudaSuccess && std::int64_t(freeBytes) >= keptFree + bytes;
     }
-    std::uint8_t* page = m_free.back();
-    m_free.pop_back();
-    return page;
+};
+
+class HostSlab final : public PageSlab
+{
+public:
+    explicit HostSlab(MappedMemory memory)
+        : m_memory(std::move(memory))
+    {
+    }
+    std::uint8_t* data() const override { return m_memory.data(); }
+
+private:
+    MappedMemory m_memory;
+};
+
+class HostSlabs final : public SlabSource
+{
+public:
+    Result<std::unique_ptr<PageSlab>> allocate(std::int64_t bytes) override
+    {
+        OCTAVO_TRY(MappedMemory memory, MappedMemory::allocate(bytes));
+        return std::unique_ptr<PageSlab>(std::make_unique<HostSlab>(std::move(memory)));
+    }
+    bool hasSpare(std::int64_t) const override { return false; } // all that may move there has its place promised
+};
+
+} // namespace
+
+std::unique_ptr<PagePool> makeDevicePages(std::int64_t pageBytes)
+{
+    return std::make_unique<PagePool>(std::make_unique<DeviceSlabs>(), pageBytes, slabBytes);
+}
+
+std::unique_ptr<PagePool> makeHostPages(std::int64_t pageBytes)
+{
+    return std::make_unique<PagePool>(std::make_unique<HostSlabs>(), pageBytes, slabBytes);
 }
 
 } // namespace octavo::engine

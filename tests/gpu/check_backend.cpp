@@ -296,6 +296,55 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
                 100.0 * double(squeezedStats.hotMisses) / double(squeezedStats.pickedRows));
 }
 
+/// Pages that forks share are counted, and have a place in the host tier, once; what ends is given back.
+void checkMemory(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights,
+                 const nlohmann::json& prompts)
+{
+    BackendOptions options;
+    options.device = "cuda:0";
+    options.sparse = SparseMode::On;
+    options.sparseSettings.recent = 256;
+    options.contextLimit = 60000;
+    const auto backend = makeBackend(config, weights, options);
+    if (!report.expect(backend.has_value(), "memory: %s", backend ? "" : backend.error().message.c_str()))
+        return;
+    Driver driver(report, **backend);
+    const std::int64_t before = (*backend)->stats().memoryUsedBytes;
+    const auto ids = prompts[0]["prompt_ids"].get<std::vector<TokenId>>();
+    constexpr std::int64_t read = 40'000, room = read + 600;
+    const SlotId first = driver.create(room);
+    std::vector<TokenId> context;
+    while (std::int64_t(context.size()) < read)
+        context.insert(context.end(), ids.begin(), ids.end());
+    context.resize(read);
+    driver.prefill(first, context);
+    const BackendStats alone = (*backend)->stats();
+    std::vector<SlotId> forks;
+    for (int i = 0; i < 4; ++i)
+        forks.push_back(driver.fork(first, room));
+    const SlotId frozen = driver.fork(first, read);
+    const BackendStats shared = (*backend)->stats();
+    report.expect(shared.hostTierBytes - alone.hostTierBytes <= std::int64_t{256} << 20 &&
+                      shared.hostTierBytes < 2 * alone.hostTierBytes,
+                  "memory: four forks of %lld tokens took %lld MiB of the host tier beside %lld",
+                  static_cast<long long>(read), static_cast<long long>(shared.hostTierBytes >> 20),
+                  static_cast<long long>(alone.hostTierBytes >> 20));
+    const auto more = driver.step(first, {1});
+    report.expect(driver.step(forks[0], {1}) == more, "memory: a fork differs once its pages have moved");
+    const std::int64_t moved = (*backend)->stats().memoryUsedBytes;
+    report.expect(moved < shared.memoryUsedBytes, "memory: pages that moved to the host tier still count on the GPU");
+    for (const SlotId fork : forks)
+        driver.destroy(fork);
+    driver.destroy(first);
+    const SlotId again = driver.fork(frozen, room);
+    report.expect(driver.step(again, {1}) == more, "memory: a fork of what was kept differs");
+    driver.destroy(again);
+    driver.destroy(frozen);
+    const std::int64_t after = (*backend)->stats().memoryUsedBytes;
+    report.expect(after == before, "memory: %lld bytes used after all ended, %lld before",
+                  static_cast<long long>(after), static_cast<long long>(before));
+}
+
 /// All ways to run the same tokens give the same bits.
 void checkParity(Report& report, Driver& driver, const nlohmann::json& prompts)
 {
@@ -445,6 +494,7 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkErrors(report, **backend);
     checkTwoWorkers(report, *config, weights, driver, prompts);
     checkSparseDecoding(report, *config, weights, prompts);
+    checkMemory(report, *config, weights, prompts);
     reportSpeed(report, driver, prompts);
 }
 
