@@ -120,6 +120,17 @@ public:
     /// An entry of one row is final; one of 1 + k rows must be followed by commit() before its next use.
     virtual Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) = 0;
 
+    /// Whether stepBest() is there: on a device from which logits would have to be fetched first.
+    virtual bool picksBest() const { return false; }
+
+    /// As step(), but what comes out is each row's best token, as Sampler::argmax() picks it: the lowest id below
+    /// `endId` among the largest finite logits, -1 where none is finite. `best`: (sum of rows).
+    virtual Result<void> stepBest(std::span<const StepEntry> /*entries*/, TokenId /*endId*/,
+                                  std::span<TokenId> /*best*/)
+    {
+        return Error{ErrorCode::Unsupported, "this device leaves picking tokens to its caller"};
+    }
+
     /// Keeps the first `keptRows` (>= 1) of the rows that the last step() ran for `slot` and forgets the others.
     virtual Result<void> commit(SlotId slot, int keptRows) = 0;
 

@@ -1,8 +1,10 @@
 #include "engine/backend/cuda_backend.h"
 
+#include "kernels/cuda/argmax.h"
 #include "kernels/cuda/attention_decode.h"
-#include "kernels/cuda/attention_input.h"
 #include "kernels/cuda/kv_rows.h"
+#include "kernels/cuda/row_copy.h"
+#include "kernels/cuda/row_peak.h"
 
 #include <algorithm>
 #include <charconv>
@@ -120,13 +122,13 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_multiprocessors = properties.multiProcessorCount;
     m_budget = options.memoryBudgetBytes;
     OCTAVO_TRY(m_stream, CudaStream::create());
-    OCTAVO_TRY(m_model, CudaModel::load(m_config, weights));
+    OCTAVO_TRY(m_model, CudaModel::load(m_config, weights, options.mtp));
 
     const ModelConfig& c = m_config;
     const std::int64_t limit = options.contextLimit > 0 ? options.contextLimit : c.maxPositions;
     m_contextLimit = std::min(limit, c.maxPositions);
     const int attentionLayers = c.numFullAttentionLayers();
-    const std::int64_t pageBytes = std::int64_t(rowPageTokens) * c.numKvHeads * kvHeadBytes * attentionLayers;
+    const std::int64_t pageBytes = layerOffset(attentionLayers + (hasMtp() ? 1 : 0));
     m_devicePages = makeDevicePages(pageBytes);
     m_hostPages = makeHostPages(pageBytes);
     std::size_t freeBytes = 0, totalBytes = 0;
@@ -158,11 +160,26 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
         m_tables.lookup = layerRows(CudaSparse::maxRows, sizeof(HotLookup));
         m_tables.gather = layerRows(CudaSparse::maxRows, sizeof(GatherMisses));
     }
+    if (hasMtp())
+        m_tables.hidden = tables.add(maxRows * std::int64_t(sizeof(RowCopy)));
     m_tables.pages = tables.add(maxPending * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*)));
     m_tables.bytes = tables.bytes();
     OCTAVO_TRY(m_tableMemory, PinnedMemory::allocate(m_tables.bytes, "the step's tables"));
     OCTAVO_TRY(m_bytesRead, PinnedMemory::allocate(sizeof(unsigned long long), "counters"));
     *m_bytesRead.at<unsigned long long>(0) = 0;
+    OCTAVO_TRY(m_best, PinnedMemory::allocate(maxRows * 4, "the best tokens"));
+    if (hasMtp()) {
+        MemoryLayout mtp;
+        m_mtpTables.ids = mtp.add(maxRows * 4);
+        m_mtpTables.positions = mtp.add(maxRows * 4);
+        m_mtpTables.hidden = mtp.add(maxRows * std::int64_t(sizeof(RowCopy)));
+        m_mtpTables.targets = mtp.add(maxRows * std::int64_t(sizeof(RowTarget)));
+        m_mtpTables.attention = mtp.add(maxPending * std::int64_t(sizeof(AttentionRows)));
+        m_mtpTables.pages = mtp.add(maxPending * mtpPages * std::int64_t(sizeof(std::uint8_t*)));
+        m_mtpTables.bytes = mtp.bytes();
+        m_mtpTables.peaks = mtp.add(maxRows * std::int64_t(sizeof(RowPeak)));
+        OCTAVO_TRY(m_mtpMemory, PinnedMemory::allocate(mtp.bytes(), "the tables of drafts"));
+    }
 
     MemoryLayout work;
     const auto rowsOf = [&](std::int64_t columns) { return work.add(maxRows * columns * 2); };
@@ -187,6 +204,18 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     const AttentionShape shape{queriesPerLaunch, c.numHeads, c.numKvHeads, rowsPerSplit, int(m_maxSplits)};
     m_work.attentionParts = work.add(std::int64_t(attentionWorkspaceFloats(shape)) * 4);
     m_work.tables = work.add(m_tables.bytes);
+    m_work.best = work.add(maxRows * 4);
+    m_work.bestParts =
+        work.add(std::int64_t(std::max(argmaxWorkspaceWords(maxRows) * 8, peakWorkspaceBytes(maxRows))));
+    if (hasMtp()) {
+        m_work.mtpHidden = rowsOf(c.hiddenSize);
+        m_work.mtpInput = rowsOf(2 * std::int64_t(c.hiddenSize));
+        m_work.mtpX = rowsOf(c.hiddenSize);
+        m_work.mtpNormed = rowsOf(c.hiddenSize);
+        m_work.mtpFinal = rowsOf(c.hiddenSize);
+        m_work.mtpTables = work.add(m_mtpTables.bytes);
+        m_work.peaks = work.add(maxRows * std::int64_t(sizeof(RowPeak)));
+    }
     OCTAVO_TRY(m_workMemory, DeviceMemory::allocate(work.bytes(), "work space"));
     return checkCuda(cudaMemset(m_workMemory.at(), 0, std::size_t(work.bytes())), "clear its work space");
 }
@@ -226,7 +255,7 @@ std::int64_t CudaBackend::layerOffset(int attentionLayer) const
 
 std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
 {
-    return pagesOnDevice(pagesOf(tokens), m_sparse.wanted(tokens)) * m_devicePages->pageBytes() + recurrentBytes() +
+    return pagesOnDevice(pagesOf(tokens), m_sparse.wanted(tokens)) * m_devicePages->pageBytes() + stateBytes() +
            m_sparse.sketchBytes(tokens) + m_sparse.hotBytes(tokens);
 }
 
@@ -237,7 +266,8 @@ Result<SlotId> CudaBackend::createSequence(std::int64_t maxTokens)
 
 Result<SlotId> CudaBackend::forkSequence(SlotId source, std::int64_t maxTokens)
 {
-    OCTAVO_TRY(const CudaSequence* sequence, ready(source, {}));
+    OCTAVO_TRY(CudaSequence* sequence, ready(source, {}));
+    OCTAVO_CHECK(fillMtp(*sequence));
     return addSequence(maxTokens, sequence);
 }
 
@@ -266,7 +296,7 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
     const std::int64_t shared = frozen ? pagesOf(held) : held / rowPageTokens;
     const std::int64_t newPages = pagesOf(maxTokens) - shared;
     const bool tiered = !frozen && m_sparse.wanted(maxTokens);
-    const std::int64_t needed = pagesOnDevice(newPages, tiered) * m_devicePages->pageBytes() + recurrentBytes() +
+    const std::int64_t needed = pagesOnDevice(newPages, tiered) * m_devicePages->pageBytes() + stateBytes() +
                                 (frozen ? 0 : m_sparse.sketchBytes(maxTokens)) +
                                 (tiered ? m_sparse.hotBytes(maxTokens) : 0);
     const std::int64_t used = m_sequenceBytes;
@@ -278,8 +308,7 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
     const cudaStream_t stream = m_stream.get();
     CudaSequence sequence{PagedRows(*m_devicePages, *m_hostPages)};
     sequence.maxTokens = maxTokens;
-    OCTAVO_TRY(sequence.memory,
-               DeviceMemory::allocate(std::max<std::int64_t>(recurrentBytes(), 256), "the state of a sequence"));
+    OCTAVO_TRY(sequence.memory, DeviceMemory::allocate(stateBytes(), "the state of a sequence"));
     if (tiered) {
         OCTAVO_TRY(sequence.hot, m_sparse.makeHotBuffer(maxTokens, stream));
     }
@@ -430,11 +459,13 @@ Result<void> CudaBackend::prefill(SlotId slot, std::span<const TokenId> tokens, 
                                                      std::to_string(rows * vocab) + " floats, found " +
                                                      std::to_string(logitsOut.size())};
     OCTAVO_TRY(CudaSequence * sequence, ready(slot, tokens));
+    OCTAVO_CHECK(fillMtp(*sequence));
     const std::scoped_lock turn(deviceTurn(m_device));
     const bool everyRow = logitsOut.size() == rows * vocab;
     for (std::size_t first = 0; first < rows; first += maxRows) {
         const Part part{sequence, tokens.subspan(first, std::min<std::size_t>(maxRows, rows - first)), true};
         OCTAVO_CHECK(forward(std::span(&part, 1), false));
+        OCTAVO_CHECK(readMtp(*sequence, part.tokens, m_workMemory.at<__nv_bfloat16>(m_work.normed)));
         const int count = int(part.tokens.size());
         if (everyRow)
             OCTAVO_CHECK(logits(0, count, logitsOut.data() + first * vocab));
@@ -449,11 +480,9 @@ Result<void> CudaBackend::prefill(SlotId slot, std::span<const TokenId> tokens, 
     return {};
 }
 
-Result<void> CudaBackend::step(std::span<const StepEntry> entries, std::span<float> logitsOut)
+Result<int> CudaBackend::prepareStep(std::span<const StepEntry> entries, std::size_t room, std::vector<Part>& parts)
 {
-    const std::size_t vocab = std::size_t(m_config.vocabSize);
     std::size_t rows = 0;
-    std::vector<Part> parts;
     for (const StepEntry& entry : entries) {
         OCTAVO_TRY(CudaSequence * sequence, ready(entry.slot, entry.tokens));
         if (entry.tokens.empty() || std::ranges::any_of(parts, [&](const Part& p) { return p.sequence == sequence; }))
@@ -461,27 +490,71 @@ Result<void> CudaBackend::step(std::span<const StepEntry> entries, std::span<flo
         parts.push_back({sequence, entry.tokens, entry.tokens.size() == 1});
         rows += entry.tokens.size();
     }
-    if (rows > std::size_t(maxStepRows()) || logitsOut.size() != rows * vocab)
+    if (rows > std::size_t(maxStepRows()) || room != rows)
         return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(rows) + " rows (at most " +
                                                      std::to_string(maxStepRows()) + ") came with room for " +
-                                                     std::to_string(logitsOut.size() / vocab) + " rows of logits"};
-    if (rows == 0)
-        return {};
-    const std::scoped_lock turn(deviceTurn(m_device));
-    OCTAVO_CHECK(forward(parts, true));
-    OCTAVO_CHECK(logits(0, int(rows), logitsOut.data()));
+                                                     std::to_string(room) + " rows of what it gives"};
     for (const Part& part : parts) {
-        part.sequence->pendingRows = 0;
-        if (part.final)
-            part.sequence->length += 1;
-        else
-            part.sequence->unconfirmedRows = int(part.tokens.size());
+        if (part.sequence->unfilled() + std::int64_t(part.tokens.size()) > mostUnfilled)
+            OCTAVO_CHECK(fillMtp(*part.sequence));
     }
-    const bool sparse = std::ranges::any_of(m_sparseIndex, [](int index) { return index >= 0; });
-    ++(sparse ? m_sparseSteps : m_denseSteps);
+    return int(rows);
+}
+
+void CudaBackend::take(CudaSequence& sequence, std::span<const TokenId> tokens) const
+{
+    for (const TokenId token : tokens) {
+        if (hasMtp() && sequence.length > 0)
+            sequence.unfilledTokens.push_back(token);
+        ++sequence.length;
+    }
+}
+
+void CudaBackend::finishStep(std::span<const Part> parts)
+{
+    for (const Part& part : parts) {
+        CudaSequence& sequence = *part.sequence;
+        sequence.pendingRows = 0;
+        if (part.final) {
+            take(sequence, part.tokens);
+        } else {
+            sequence.unconfirmedRows = int(part.tokens.size());
+            sequence.unconfirmedTokens.assign(part.tokens.begin(), part.tokens.end());
+        }
+        m_decodeTokens += std::int64_t(part.tokens.size());
+    }
+    if (parts.empty())
+        return;
+    ++(m_sparseRows > 0 ? m_sparseSteps : m_denseSteps);
     m_tierBytes = std::int64_t(*m_bytesRead.at<unsigned long long>(0));
     m_misses = m_tierBytes / (std::int64_t(m_config.numKvHeads) * kvHeadBytes);
-    m_decodeTokens += std::int64_t(rows);
+}
+
+Result<void> CudaBackend::step(std::span<const StepEntry> entries, std::span<float> logitsOut)
+{
+    const std::size_t vocab = std::size_t(m_config.vocabSize);
+    std::vector<Part> parts;
+    OCTAVO_TRY(const int rows, prepareStep(entries, logitsOut.size() / vocab, parts));
+    if (rows > 0) {
+        const std::scoped_lock turn(deviceTurn(m_device));
+        OCTAVO_CHECK(forward(parts, true));
+        OCTAVO_CHECK(logits(0, rows, logitsOut.data()));
+    }
+    finishStep(parts);
+    return {};
+}
+
+Result<void> CudaBackend::stepBest(std::span<const StepEntry> entries, TokenId endId, std::span<TokenId> best)
+{
+    std::vector<Part> parts;
+    OCTAVO_TRY(const int rows, prepareStep(entries, best.size(), parts));
+    if (rows > 0) {
+        const std::scoped_lock turn(deviceTurn(m_device));
+        OCTAVO_CHECK(forward(parts, true));
+        OCTAVO_CHECK(bestTokens(rows, endId));
+        std::copy_n(m_best.at<std::int32_t>(0), rows, best.begin());
+    }
+    finishStep(parts);
     return {};
 }
 
@@ -499,7 +572,7 @@ Result<void> CudaBackend::commit(SlotId slot, int keptRows)
         return {};
     sequence.unconfirmedRows = 0;
     sequence.pendingRows = keptRows;
-    sequence.length += keptRows;
+    take(sequence, std::span(sequence.unconfirmedTokens).first(std::size_t(keptRows)));
     return {};
 }
 

@@ -10,10 +10,11 @@
 /// first and the last ones; a sequence for which the GPU has no page left moves its oldest there while it is read, and
 /// dense attention reads them over the link. Forks share full pages.
 ///
-/// A step of single rows is a CUDA graph: what differs from step to step (tokens, positions, lengths, where things lie)
+/// A step is a CUDA graph: what differs from step to step (tokens, positions, lengths, where things lie)
 /// is in tables that the graph copies first, so one graph serves all steps of so many rows and about that length.
 ///
 /// Rows of a verify step leave the recurrent state alone; those that commit() keeps are applied by the next launch.
+/// MTP's rows have a layer of their own in the same pages (cuda_mtp.cpp).
 
 #include "engine/backend/backend.h"
 #include "engine/backend/backend_factory.h"
@@ -22,11 +23,13 @@
 #include "engine/backend/cuda_pages.h"
 #include "engine/backend/cuda_sparse.h"
 #include "engine/memory/paged_rows.h"
+#include "kernels/cuda/attention_input.h"
 
 #include <algorithm>
 #include <atomic>
 #include <map>
 #include <memory>
+#include <optional>
 #include <string>
 
 namespace octavo::engine
@@ -41,7 +44,15 @@ struct CudaSequence {
     int pendingRows = 0;     ///< confirmed, but not yet applied to the recurrent state
     std::shared_ptr<CudaSketch> sketch;
     std::optional<CudaHotBuffer> hot;
-    DeviceMemory memory; ///< state, convolution history and pending inputs of each GDN layer
+    DeviceMemory memory; ///< state, convolution history and pending inputs of each GDN layer; then rows for MTP
+
+    // MTP's row of a position needs the token after it, so the newest one is always to come. After decoding there are
+    // more: they wait until drafts are wanted. Their final hidden rows, and the newest position's, lie in `memory`.
+    std::vector<TokenId> unfilledTokens;    ///< the token after each position whose row waits, the newest left out
+    std::vector<TokenId> unconfirmedTokens; ///< of a step that waits for commit()
+
+    std::int64_t unfilled() const { return std::int64_t(unfilledTokens.size()); }
+    std::int64_t heldHidden() const { return length > 0 ? 1 + unfilled() : 0; }
 };
 
 class CudaBackend final : public Backend
@@ -64,6 +75,10 @@ public:
     Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(SlotId slot, int keptRows) override;
+    bool picksBest() const override { return true; }
+    Result<void> stepBest(std::span<const StepEntry> entries, TokenId endId, std::span<TokenId> best) override;
+    bool hasMtp() const override { return m_model.mtp.has_value(); }
+    Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
 
 private:
@@ -79,15 +94,46 @@ private:
         bool final; ///< applied to the recurrent state at once
     };
 
+    /// Rows that attend together: rows of one sequence share its hot buffer, so the first of all sequences read what
+    /// they picked before the second ones may evict it.
+    struct Wave {
+        int rows = 0, sparse = 0;
+        auto operator<=>(const Wave&) const = default;
+    };
+
     /// What decides the shape of a pass's launches; all else is in its tables.
     struct PassShape {
         int rows = 0, parts = 0;
         int sparseRows = 0;
+        std::vector<Wave> waves;
+        bool verifies = false;       ///< some rows wait for commit()
+        bool decode = false;
         int maxSplits = 0;           ///< of attention, rounded up
         std::int64_t pickTokens = 0; ///< that a sparse row may pick from, rounded up
         auto operator<=>(const PassShape&) const = default;
     };
-    static constexpr std::size_t mostGraphs = 64;
+    static constexpr std::size_t mostGraphs = 96;
+    /// A shape is recorded when it comes back, so that what is seen once is not prepared for many.
+    template <typename Shape>
+    using Graphs = std::map<Shape, std::optional<CudaGraph>>;
+    template <typename Shape, typename Enqueue>
+    Result<void> runGraph(Graphs<Shape>& graphs, const Shape& shape, Enqueue&& enqueue);
+
+    /// MTP reads the newest rows alone: beyond that far a draft loses little.
+    static constexpr std::int64_t mtpWindow = 8192;
+    static constexpr std::int64_t mtpPages = mtpWindow / kernels::cuda::rowPageTokens + 2;
+    static constexpr std::int64_t mostUnfilled = 64; ///< rows that wait for MTP's keys and values
+    /// One row of an MTP pass: the final hidden row of `position` and the token after it.
+    struct MtpRow {
+        CudaSequence* sequence;
+        const void* hidden;
+        TokenId token;
+        std::int64_t position;
+    };
+    struct MtpShape {
+        int rows = 0, chains = 0, maxSplits = 0;
+        auto operator<=>(const MtpShape&) const = default;
+    };
     static constexpr std::int64_t freshPages = 8; ///< that a sequence of the host tier keeps on the GPU
     /// Offsets into one GDN layer's part of a sequence.
     struct GdnOffsets {
@@ -99,16 +145,33 @@ private:
         std::int64_t hidden = 0, normed = 0, delta = 0, gateUp = 0, product = 0, attention = 0, query = 0, key = 0,
                      projected = 0, context = 0, mixed = 0, convOutput = 0, beta = 0, decay = 0, gdnOut = 0, logits = 0,
                      partials = 0, arrivals = 0, attentionParts = 0, tables = 0;
+        std::int64_t best = 0, bestParts = 0; ///< the token of each row
+        std::int64_t mtpHidden = 0, mtpInput = 0, mtpX = 0, mtpNormed = 0, mtpFinal = 0, mtpTables = 0, peaks = 0;
     };
     /// Offsets into the tables of a pass, the same on host and device.
     struct TableLayout {
         std::int64_t ids = 0, positions = 0, conv = 0, gdn = 0, attention = 0, targets = 0, pages = 0, sketch = 0,
-                     select = 0, lookup = 0, gather = 0, bytes = 0;
+                     select = 0, lookup = 0, gather = 0, hidden = 0, bytes = 0;
+    };
+    /// The same for a pass of MTP; `peaks` on the host alone.
+    struct MtpTableLayout {
+        std::int64_t ids = 0, positions = 0, hidden = 0, targets = 0, attention = 0, pages = 0, bytes = 0, peaks = 0;
     };
 
     explicit CudaBackend(const ModelConfig& config);
     Result<void> initialise(const ModelWeights& weights, const BackendOptions& options);
     std::int64_t recurrentBytes() const { return m_gdnOffsets.bytes * gdnLayers(); }
+    /// Of a sequence's own memory.
+    std::int64_t stateBytes() const
+    {
+        return std::max<std::int64_t>(256, recurrentBytes() + (hasMtp() ? (1 + mostUnfilled) * hiddenBytes() : 0));
+    }
+    std::int64_t hiddenBytes() const { return std::int64_t(m_config.hiddenSize) * 2; }
+    /// The i-th final hidden row that a sequence keeps for MTP.
+    std::uint8_t* hiddenRow(const CudaSequence& sequence, std::int64_t i) const
+    {
+        return sequence.memory.at(recurrentBytes() + i * hiddenBytes());
+    }
     std::int64_t layerOffset(int attentionLayer) const; ///< of its rows in a page
     static std::int64_t pagesOf(std::int64_t tokens);
     /// Pages for `tokens` tokens; the last ones may have to take the place of older ones, which move to the host tier.
@@ -130,15 +193,48 @@ private:
 
     /// Runs the parts (at most maxRows rows) through all layers; the final norm's output is left in the work space.
     Result<void> forward(std::span<const Part> parts, bool decode);
-    Result<void> enqueue(const PassShape& shape, std::span<const Part> parts);
+    Result<void> enqueue(const PassShape& shape);
     /// Logits of `rows` rows of the pass from `firstRow` on.
     Result<void> logits(int firstRow, int rows, float* out);
     PassShape fillTables(std::span<const Part> parts, bool decode);
+    void fillAttention(std::span<const Part> parts, std::span<const std::int64_t> firstRows, PassShape& shape);
+    /// Of the p-th part, in the tables.
+    std::int64_t pageTableAt(std::size_t p) const
+    {
+        return m_tables.pages + std::int64_t(p) * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*));
+    }
     Result<void> multiply(const CudaLinear& linear, std::int64_t input, int rows, std::int64_t output,
                           kernels::cuda::GemmOutput type = kernels::cuda::GemmOutput::Bf16);
+    /// Of `rows` rows whose projections lie in the work space, without sketches; positions and targets on the device.
+    kernels::cuda::AttentionInput attentionInput(const CudaLayer& layer, int rows, const std::int32_t* positions,
+                                                 const kernels::cuda::RowTarget* targets) const;
     Result<void> attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape);
-    Result<void> pick(int attentionLayer, int firstSparse, int count, const PassShape& shape);
-    Result<void> mix(const CudaLayer& layer, int gdnLayer, std::span<const Part> parts, int rows);
+    Result<void> pick(int attentionLayer, const PassShape& shape);
+    Result<void> fetch(int attentionLayer, int firstSparse, int count);
+    Result<void> mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape);
+    /// m_work.delta = the MLP of `rows` rows at `input`.
+    Result<void> gatedMlp(const CudaLayer& layer, std::int64_t input, int rows);
+    /// Checks a step's entries and makes parts of them; how many rows they have.
+    Result<int> prepareStep(std::span<const StepEntry> entries, std::size_t room, std::vector<Part>& parts);
+    void finishStep(std::span<const Part> parts);
+    /// Positions that a step wrote and that stay.
+    void take(CudaSequence& sequence, std::span<const TokenId> tokens) const;
+    /// The best token below `endId` of the pass's rows, into m_best.
+    Result<void> bestTokens(int rows, TokenId endId);
+    /// Brings the counters and waits for the pass.
+    Result<void> finishPass();
+
+    // MTP: cuda_mtp.cpp
+    /// MTP's rows after a pass that read `tokens` at the end of the sequence and left their final rows at `finalRows`:
+    /// (tokens, hiddenSize). To be called before the sequence's length moves on.
+    Result<void> readMtp(CudaSequence& sequence, std::span<const TokenId> tokens, const __nv_bfloat16* finalRows);
+    /// MTP's rows up to the newest position's.
+    Result<void> fillMtp(CudaSequence& sequence);
+    /// Keys and values of the rows; the first `chains` of them draft, and leave their tokens in the host's table.
+    Result<void> mtpPass(std::span<const MtpRow> rows, int chains);
+    Result<void> enqueueMtp(const MtpShape& shape);
+    void addUnfilled(CudaSequence& sequence, std::vector<MtpRow>& rows) const;
+    Result<void> forgetFilled(CudaSequence& sequence);
 
     const ModelConfig m_config;
     int m_device = 0;
@@ -155,8 +251,12 @@ private:
     std::int64_t m_maxSplits = 0; ///< that the attention's work space has room for
     std::int64_t m_contextLimit = 0;
     CudaSparse m_sparse;
-    std::vector<int> m_sparseIndex; ///< by row of the pass: its number among the sparse ones, or -1
-    std::map<PassShape, CudaGraph> m_graphs;
+    int m_sparseRows = 0; ///< of the newest pass
+    Graphs<PassShape> m_graphs;
+    MtpTableLayout m_mtpTables;
+    PinnedMemory m_mtpMemory;
+    Graphs<MtpShape> m_mtpGraphs;
+    PinnedMemory m_best; ///< tokens of a step's rows
     std::unique_ptr<PagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
     PinnedMemory m_bytesRead;
 
@@ -167,5 +267,21 @@ private:
     std::atomic<std::int64_t> m_sequenceBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_sparseSteps{0},
         m_denseSteps{0}, m_hostBytes{0}, m_hotBytes{0}, m_picked{0}, m_tierBytes{0}, m_misses{0};
 };
+
+template <typename Shape, typename Enqueue>
+Result<void> CudaBackend::runGraph(Graphs<Shape>& graphs, const Shape& shape, Enqueue&& enqueue)
+{
+    const auto known = graphs.find(shape);
+    if (known == graphs.end()) {
+        if (graphs.size() >= mostGraphs)
+            graphs.clear();
+        graphs.emplace(shape, std::nullopt);
+        return enqueue();
+    }
+    if (!known->second) {
+        OCTAVO_TRY(known->second, CudaGraph::record(m_stream.get(), enqueue));
+    }
+    return known->second->launch(m_stream.get());
+}
 
 } // namespace octavo::engine

@@ -2,11 +2,13 @@
 
 #include "engine/backend/cuda_backend.h"
 
+#include "kernels/cuda/argmax.h"
 #include "kernels/cuda/attention_decode.h"
 #include "kernels/cuda/attention_input.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_decode.h"
 #include "kernels/cuda/kv_rows.h"
+#include "kernels/cuda/row_copy.h"
 
 #include <algorithm>
 
@@ -32,29 +34,28 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
 {
     PassShape shape;
     shape.parts = int(parts.size());
-    m_sparseIndex.clear();
-    std::int64_t splits = 1, pickTokens = 0;
+    shape.decode = decode;
     auto* ids = m_tableMemory.at<std::int32_t>(m_tables.ids);
     auto* positions = m_tableMemory.at<std::int32_t>(m_tables.positions);
     auto* conv = m_tableMemory.at<ConvSequence>(m_tables.conv);
     auto* gdn = m_tableMemory.at<GdnSequence>(m_tables.gdn);
-    auto* attention = m_tableMemory.at<AttentionRows>(m_tables.attention);
     auto* targets = m_tableMemory.at<RowTarget>(m_tables.targets);
+    auto* hidden = m_tableMemory.at<RowCopy>(m_tables.hidden);
     const std::int64_t rowBytes = std::int64_t(m_config.numKvHeads) * kvHeadBytes;
     const int attentionLayers = m_config.numFullAttentionLayers();
     const std::int64_t convDim = m_config.convDim(), valueDim = m_config.valueDim(), mixWidth = convDim + valueDim;
     const std::int64_t valueHeads = m_config.linearNumValueHeads;
     std::int64_t row = 0;
+    std::vector<std::int64_t> firstRows;
     for (std::size_t p = 0; p < parts.size(); ++p) {
         const Part& part = parts[p];
         const CudaSequence& s = *part.sequence;
-        const std::int64_t tableAt =
-            m_tables.pages + std::int64_t(p) * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*));
+        auto** pages = m_tableMemory.at<std::uint8_t*>(pageTableAt(p));
         for (std::int64_t i = 0; i < s.pages.size(); ++i)
-            m_tableMemory.at<std::uint8_t*>(tableAt)[i] = s.pages[i].data();
-        auto* const* pageTable = m_workMemory.at<std::uint8_t*>(m_work.tables + tableAt);
+            pages[i] = s.pages[i].data();
         const int rows = int(part.tokens.size());
         const int stored = part.final ? rows : 0;
+        shape.verifies |= !part.final;
         for (int layer = 0; layer < gdnLayers(); ++layer) {
             const std::int64_t base = layer * m_gdnOffsets.bytes;
             const auto at = [&](std::int64_t offset) { return s.memory.at<__nv_bfloat16>(base + offset); };
@@ -83,21 +84,46 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
                                                       stored,
                                                       std::int32_t(mixWidth)};
         }
+        firstRows.push_back(row);
         for (int i = 0; i < rows; ++i, ++row) {
-            ids[row] = part.tokens[std::size_t(i)];
-            positions[row] = std::int32_t(s.length + i);
             const std::int64_t position = s.length + i;
-            const auto range = decode && s.hot ? m_sparse.range(position) : std::nullopt;
-            m_sparseIndex.push_back(range ? shape.sparseRows : -1);
-            for (int layer = 0; layer < attentionLayers; ++layer) {
-                const RowPages pages{pageTable, layerOffset(layer)};
-                targets[layer * maxRows + row] = {s.pages[position / rowPageTokens].data() + pages.offset +
+            ids[row] = part.tokens[std::size_t(i)];
+            positions[row] = std::int32_t(position);
+            for (int layer = 0; layer < attentionLayers; ++layer)
+                targets[layer * maxRows + row] = {s.pages[position / rowPageTokens].data() + layerOffset(layer) +
                                                       position % rowPageTokens * rowBytes,
                                                   nullptr, s.sketch ? m_sparse.view(*s.sketch, layer) : SketchView{},
                                                   position};
-                AttentionRows& reads = attention[layer * maxRows + row];
+            if (decode && hasMtp())
+                hidden[row] = {m_workMemory.at(m_work.normed + row * hiddenBytes()),
+                               hiddenRow(s, s.heldHidden() + i)};
+        }
+    }
+    shape.rows = int(row);
+    fillAttention(parts, firstRows, shape);
+    return shape;
+}
+
+/// Attention's tables go by waves: the first row of every part, then the second ones.
+void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std::int64_t> firstRows, PassShape& shape)
+{
+    std::int64_t splits = 1, pickTokens = 0;
+    const int attentionLayers = m_config.numFullAttentionLayers();
+    for (int at = 0, inPart = 0; at < shape.rows; ++inPart) {
+        Wave wave;
+        for (std::size_t p = 0; p < parts.size(); ++p) {
+            if (inPart >= int(parts[p].tokens.size()))
+                continue;
+            const CudaSequence& s = *parts[p].sequence;
+            const std::int64_t position = s.length + inPart, row = firstRows[p] + inPart;
+            const auto range = shape.decode && s.hot ? m_sparse.range(position) : std::nullopt;
+            for (int layer = 0; layer < attentionLayers; ++layer) {
+                const RowPages pages{m_workMemory.at<std::uint8_t*>(m_work.tables + pageTableAt(p)),
+                                     layerOffset(layer)};
+                AttentionRows& reads = m_tableMemory.at<AttentionRows>(m_tables.attention)[layer * maxRows + at];
                 reads = {};
                 reads.pages = pages;
+                reads.shift = std::int32_t(row - at);
                 if (!range) {
                     reads.recent = std::int32_t(position + 1);
                     continue;
@@ -113,26 +139,31 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
                     m_workMemory.at<__nv_bfloat16>(m_work.projected) + row * m_config.numHeads * sketchRank;
                 const CudaSparse::RowTables tables =
                     m_sparse.rowTables(shape.sparseRows, layer, *range, projected, *s.sketch, *s.hot, pages);
-                const std::int64_t at = layer * CudaSparse::maxRows + shape.sparseRows;
-                m_tableMemory.at<SketchQuery>(m_tables.sketch)[at] = tables.sketch;
-                m_tableMemory.at<SelectQuery>(m_tables.select)[at] = tables.select;
-                m_tableMemory.at<HotLookup>(m_tables.lookup)[at] = tables.lookup;
-                m_tableMemory.at<GatherMisses>(m_tables.gather)[at] = tables.gather;
+                const std::int64_t entry = layer * CudaSparse::maxRows + shape.sparseRows;
+                m_tableMemory.at<SketchQuery>(m_tables.sketch)[entry] = tables.sketch;
+                m_tableMemory.at<SelectQuery>(m_tables.select)[entry] = tables.select;
+                m_tableMemory.at<HotLookup>(m_tables.lookup)[entry] = tables.lookup;
+                m_tableMemory.at<GatherMisses>(m_tables.gather)[entry] = tables.gather;
             }
             if (range) {
                 ++shape.sparseRows;
+                ++wave.sparse;
                 pickTokens = std::max(pickTokens, std::int64_t(range->pickEnd));
                 splits = std::max(splits, m_sparse.maxSplits());
                 m_picked += std::int64_t(attentionLayers) * std::min(m_sparse.topK(), range->pickEnd - range->sinks);
             } else {
                 splits = std::max(splits, (position + rowsPerSplit) / rowsPerSplit);
             }
+            ++wave.rows;
+            ++at;
         }
+        shape.waves.push_back(wave);
     }
-    shape.rows = int(row);
+    if (shape.sparseRows == 0) // nobody evicts
+        shape.waves = {{shape.rows, 0}};
+    m_sparseRows = shape.sparseRows;
     shape.maxSplits = int(std::min(roundUp(splits, splitStride), m_maxSplits));
     shape.pickTokens = std::min(roundUp(pickTokens, pickStride), m_sparse.contextLimit());
-    return shape;
 }
 
 Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input, int rows, std::int64_t output,
@@ -162,22 +193,10 @@ Result<void> CudaBackend::forward(std::span<const Part> parts, bool decode)
         OCTAVO_CHECK(makeRoom(s, s.length + std::int64_t(part.tokens.size())));
     }
     const PassShape shape = fillTables(parts, decode);
-    // Steps that verify drafts copy between buffers that differ from step to step.
-    const bool repeats =
-        decode && std::ranges::all_of(parts, [](const Part& p) { return p.final && p.tokens.size() == 1; });
-    if (!repeats)
-        return enqueue(shape, parts);
-    auto graph = m_graphs.find(shape);
-    if (graph == m_graphs.end()) {
-        if (m_graphs.size() >= mostGraphs)
-            m_graphs.clear();
-        OCTAVO_TRY(CudaGraph recorded, CudaGraph::record(m_stream.get(), [&] { return enqueue(shape, parts); }));
-        graph = m_graphs.emplace(shape, std::move(recorded)).first;
-    }
-    return graph->second.launch(m_stream.get());
+    return decode ? runGraph(m_graphs, shape, [&] { return enqueue(shape); }) : enqueue(shape);
 }
 
-Result<void> CudaBackend::enqueue(const PassShape& shape, std::span<const Part> parts)
+Result<void> CudaBackend::enqueue(const PassShape& shape)
 {
     const cudaStream_t stream = m_stream.get();
     const int rows = shape.rows;
@@ -203,27 +222,39 @@ Result<void> CudaBackend::enqueue(const PassShape& shape, std::span<const Part> 
         if (layer.type == LayerType::FullAttention)
             OCTAVO_CHECK(attend(layer, attentionLayer++, shape));
         else
-            OCTAVO_CHECK(mix(layer, gdnLayer++, parts, rows));
+            OCTAVO_CHECK(mix(layer, gdnLayer++, shape));
         added = delta;
         OCTAVO_CHECK(
             checkCuda(launchAddRmsNorm(hidden, added, layer.postAttentionNorm, eps, normed, stream), "normalise"));
-        OCTAVO_CHECK(multiply(layer.gateUp, m_work.normed, rows, layer.gateUp.gated ? m_work.product : m_work.gateUp));
+        OCTAVO_CHECK(gatedMlp(layer, m_work.normed, rows));
+    }
+    OCTAVO_CHECK(checkCuda(launchAddRmsNorm(hidden, added, m_model.finalNorm, eps, normed, stream), "normalise"));
+    if (!shape.decode || !hasMtp())
+        return {};
+    return checkCuda(launchCopyRows(m_workMemory.at<RowCopy>(m_work.tables + m_tables.hidden), rows, int(hiddenBytes()),
+                                    stream),
+                     "keep a step's final rows");
+}
+
+Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, int rows)
+{
+    OCTAVO_CHECK(multiply(layer.gateUp, input, rows, layer.gateUp.gated ? m_work.product : m_work.gateUp));
+    if (!layer.gateUp.gated) {
         const int width = m_config.intermediateSize;
         const MatrixView<const __nv_bfloat16> gateUp{m_workMemory.at<__nv_bfloat16>(m_work.gateUp), rows, 2 * width,
                                                      2 * width};
-        if (!layer.gateUp.gated)
-            OCTAVO_CHECK(checkCuda(
-                launchSiluMul(gateUp, denseView(m_workMemory.at<__nv_bfloat16>(m_work.product), rows, width), stream),
-                "gate the MLP"));
-        OCTAVO_CHECK(multiply(layer.down, m_work.product, rows, m_work.delta));
+        OCTAVO_CHECK(checkCuda(
+            launchSiluMul(gateUp, denseView(m_workMemory.at<__nv_bfloat16>(m_work.product), rows, width), m_stream.get()),
+            "gate the MLP"));
     }
-    return checkCuda(launchAddRmsNorm(hidden, added, m_model.finalNorm, eps, normed, stream), "normalise");
+    return multiply(layer.down, m_work.product, rows, m_work.delta);
 }
 
-Result<void> CudaBackend::pick(int attentionLayer, int firstSparse, int count, const PassShape& shape)
+Result<void> CudaBackend::pick(int attentionLayer, const PassShape& shape)
 {
     const cudaStream_t stream = m_stream.get();
-    const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows + firstSparse;
+    const int count = shape.sparseRows;
+    const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows;
     const auto table = [&]<typename T>(std::int64_t offset, T*) {
         return m_workMemory.at<T>(m_work.tables + offset) + at;
     };
@@ -231,9 +262,18 @@ Result<void> CudaBackend::pick(int attentionLayer, int firstSparse, int count, c
                                              m_config.numHeads, m_config.numKvHeads, shape.pickTokens,
                                              CudaSparse::scoreBuffers, stream),
                            "score " + std::to_string(shape.pickTokens) + " sketches"));
-    OCTAVO_CHECK(checkCuda(launchSelect(table(m_tables.select, static_cast<SelectQuery*>(nullptr)), count,
-                                        shape.pickTokens, SelectHistogram::Ready, stream),
-                           "pick rows"));
+    return checkCuda(launchSelect(table(m_tables.select, static_cast<SelectQuery*>(nullptr)), count, shape.pickTokens,
+                                  SelectHistogram::Ready, stream),
+                     "pick rows");
+}
+
+Result<void> CudaBackend::fetch(int attentionLayer, int firstSparse, int count)
+{
+    const cudaStream_t stream = m_stream.get();
+    const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows + firstSparse;
+    const auto table = [&]<typename T>(std::int64_t offset, T*) {
+        return m_workMemory.at<T>(m_work.tables + offset) + at;
+    };
     OCTAVO_CHECK(checkCuda(launchHotLookup(table(m_tables.lookup, static_cast<HotLookup*>(nullptr)), count, stream),
                            "look up picks"));
     return checkCuda(launchGatherMisses(table(m_tables.gather, static_cast<GatherMisses*>(nullptr)), count,
@@ -241,70 +281,79 @@ Result<void> CudaBackend::pick(int attentionLayer, int firstSparse, int count, c
                      "gather rows from the host tier");
 }
 
+AttentionInput CudaBackend::attentionInput(const CudaLayer& layer, int rows, const std::int32_t* positions,
+                                           const RowTarget* targets) const
+{
+    const std::int64_t heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
+    const std::int64_t stride = (2 * heads + 2 * kvHeads) * kvHeadDim;
+    const auto* projected = m_workMemory.at<__nv_bfloat16>(m_work.attention);
+    AttentionInput input{};
+    QkRopeArgs& rope = input.rope;
+    rope.queryGate = projected;
+    rope.queryGateStride = stride;
+    rope.key = projected + heads * 2 * kvHeadDim;
+    rope.keyStride = stride;
+    rope.queryNorm = layer.queryNorm;
+    rope.keyNorm = layer.keyNorm;
+    rope.positions = positions;
+    rope.frequencies = m_model.ropeFrequencies;
+    rope.queryOut = m_workMemory.at<__nv_bfloat16>(m_work.query);
+    rope.keyOut = m_workMemory.at<__nv_bfloat16>(m_work.key);
+    rope.tokens = rows;
+    rope.heads = m_config.numHeads;
+    rope.kvHeads = m_config.numKvHeads;
+    rope.eps = float(m_config.normEps);
+    input.value = rope.key + kvHeads * kvHeadDim;
+    input.valueStride = stride;
+    input.targets = targets;
+    return input;
+}
+
 Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape)
 {
     const int rows = shape.rows;
     const cudaStream_t stream = m_stream.get();
     const int heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
-    const std::int64_t stride = (2 * std::int64_t(heads) + 2 * kvHeads) * kvHeadDim;
     OCTAVO_CHECK(multiply(layer.queryKeyValue, m_work.normed, rows, m_work.attention));
-    const auto* projected = m_workMemory.at<__nv_bfloat16>(m_work.attention);
-    QkRopeArgs rope{};
-    rope.queryGate = projected;
-    rope.queryGateStride = stride;
-    rope.key = projected + std::int64_t(heads) * 2 * kvHeadDim;
-    rope.keyStride = stride;
-    rope.queryNorm = layer.queryNorm;
-    rope.keyNorm = layer.keyNorm;
-    rope.positions = m_workMemory.at<std::int32_t>(m_work.tables + m_tables.positions);
-    rope.frequencies = m_model.ropeFrequencies;
-    rope.queryOut = m_workMemory.at<__nv_bfloat16>(m_work.query);
-    rope.keyOut = m_workMemory.at<__nv_bfloat16>(m_work.key);
-    rope.tokens = rows;
-    rope.heads = heads;
-    rope.kvHeads = kvHeads;
-    rope.eps = float(m_config.normEps);
-    const AttentionInput input{rope,
-                               rope.key + kvHeads * kvHeadDim,
-                               stride,
-                               m_workMemory.at<RowTarget>(m_work.tables + m_tables.targets) + attentionLayer * maxRows,
-                               m_sparse.basis(attentionLayer),
-                               m_sparse.means(attentionLayer),
-                               m_workMemory.at<__nv_bfloat16>(m_work.projected)};
+    AttentionInput input =
+        attentionInput(layer, rows, m_workMemory.at<std::int32_t>(m_work.tables + m_tables.positions),
+                       m_workMemory.at<RowTarget>(m_work.tables + m_tables.targets) + attentionLayer * maxRows);
+    input.basis = m_sparse.basis(attentionLayer);
+    input.means = m_sparse.means(attentionLayer);
+    input.projected = m_workMemory.at<__nv_bfloat16>(m_work.projected);
     OCTAVO_CHECK(checkCuda(launchAttentionInput(input, stream), "write KV rows"));
 
+    if (shape.sparseRows > 0)
+        OCTAVO_CHECK(pick(attentionLayer, shape));
+    const QkRopeArgs& rope = input.rope;
     const auto* rowTable =
         m_workMemory.at<AttentionRows>(m_work.tables + m_tables.attention) + attentionLayer * maxRows;
-    const auto attendTo = [&](int query, int count) {
-        const AttentionShape launch{count, heads, kvHeads, rowsPerSplit, shape.maxSplits};
-        const std::int64_t offset = std::int64_t(query) * heads * kvHeadDim;
-        return checkCuda(launchAttentionDecode(rowTable + query, launch, rope.queryOut + offset,
-                                               projected + kvHeadDim + query * stride, stride, 2 * kvHeadDim,
-                                               m_workMemory.at<float>(m_work.attentionParts),
-                                               m_workMemory.at<__nv_bfloat16>(m_work.context) + offset, stream),
-                         "attend to rows");
-    };
-    if (shape.sparseRows > 0 && shape.parts < rows) {
-        // Rows of one sequence share its hot buffer, so each picks and reads before the next may evict.
-        for (int row = 0; row < rows; ++row) {
-            if (m_sparseIndex[std::size_t(row)] >= 0)
-                OCTAVO_CHECK(pick(attentionLayer, m_sparseIndex[std::size_t(row)], 1, shape));
-            OCTAVO_CHECK(attendTo(row, 1));
+    int first = 0, firstSparse = 0;
+    for (const Wave& wave : shape.waves) {
+        if (wave.sparse > 0)
+            OCTAVO_CHECK(fetch(attentionLayer, firstSparse, wave.sparse));
+        firstSparse += wave.sparse;
+        for (int end = first + wave.rows, count = 0; first < end; first += count) {
+            count = std::min(queriesPerLaunch, end - first);
+            const AttentionShape launch{count, heads, kvHeads, rowsPerSplit, shape.maxSplits};
+            const std::int64_t offset = std::int64_t(first) * heads * kvHeadDim;
+            const __nv_bfloat16* gate = rope.queryGate + kvHeadDim + first * rope.queryGateStride;
+            OCTAVO_CHECK(checkCuda(launchAttentionDecode(rowTable + first, launch, rope.queryOut + offset, gate,
+                                                         rope.queryGateStride, 2 * kvHeadDim,
+                                                         m_workMemory.at<float>(m_work.attentionParts),
+                                                         m_workMemory.at<__nv_bfloat16>(m_work.context) + offset,
+                                                         stream),
+                                   "attend to rows"));
         }
-    } else {
-        if (shape.sparseRows > 0)
-            OCTAVO_CHECK(pick(attentionLayer, 0, shape.sparseRows, shape));
-        for (int query = 0; query < rows; query += queriesPerLaunch)
-            OCTAVO_CHECK(attendTo(query, std::min(queriesPerLaunch, rows - query)));
     }
     return multiply(layer.attentionOut, m_work.context, rows, m_work.delta);
 }
 
-Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, std::span<const Part> parts, int rows)
+Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape)
 {
     const cudaStream_t stream = m_stream.get();
+    const int rows = shape.rows;
     OCTAVO_CHECK(multiply(layer.mix, m_work.normed, rows, m_work.mixed));
-    const int convDim = m_config.convDim(), mixWidth = convDim + m_config.valueDim();
     const GdnProjection projection{
         {m_workMemory.at<__nv_bfloat16>(m_work.normed), rows, m_config.hiddenSize, m_config.hiddenSize},
         layer.projection.dense.data,
@@ -313,32 +362,13 @@ Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, std::span<co
         m_config.linearNumValueHeads};
     const auto* conv = m_workMemory.at<ConvSequence>(m_work.tables + m_tables.conv) + gdnLayer * maxRows;
     const auto* gdn = m_workMemory.at<GdnSequence>(m_work.tables + m_tables.gdn) + gdnLayer * maxRows;
-    OCTAVO_CHECK(checkCuda(launchGdnConv(conv, int(parts.size()), maxRows, convDim, layer.conv, projection, stream),
-                           "convolve"));
-    OCTAVO_CHECK(checkCuda(launchGdnDecode(gdn, int(parts.size()), layer.gdn, stream), "apply the delta rule"));
-
+    OCTAVO_CHECK(checkCuda(
+        launchGdnConv(conv, shape.parts, maxRows, m_config.convDim(), layer.conv, projection, stream), "convolve"));
+    OCTAVO_CHECK(checkCuda(launchGdnDecode(gdn, shape.parts, layer.gdn, stream), "apply the delta rule"));
     // What a verify step read becomes what the next launch may have to apply.
-    std::int64_t first = 0;
-    for (const Part& part : parts) {
-        const std::int64_t count = std::int64_t(part.tokens.size());
-        if (!part.final) {
-            const CudaSequence& s = *part.sequence;
-            const std::int64_t base = gdnLayer * m_gdnOffsets.bytes;
-            const auto keep = [&](std::int64_t to, std::int64_t from, std::int64_t columns, std::int64_t stride) {
-                return checkCuda(cudaMemcpy2DAsync(s.memory.at(base + to), std::size_t(columns * 2),
-                                                   m_workMemory.at(from + first * stride * 2), std::size_t(stride * 2),
-                                                   std::size_t(columns * 2), std::size_t(count),
-                                                   cudaMemcpyDeviceToDevice, stream),
-                                 "keep a verify step's inputs");
-            };
-            const std::int64_t heads = m_config.linearNumValueHeads;
-            OCTAVO_CHECK(keep(m_gdnOffsets.pendingInput, m_work.mixed, convDim, mixWidth));
-            OCTAVO_CHECK(keep(m_gdnOffsets.pendingQkv, m_work.convOutput, convDim, convDim));
-            OCTAVO_CHECK(keep(m_gdnOffsets.pendingBeta, m_work.beta, heads, heads));
-            OCTAVO_CHECK(keep(m_gdnOffsets.pendingDecay, m_work.decay, heads, heads));
-        }
-        first += count;
-    }
+    if (shape.verifies)
+        OCTAVO_CHECK(checkCuda(launchGdnKeep(conv, gdn, shape.parts, maxPending, layer.gdn, stream),
+                               "keep a verify step's inputs"));
     return multiply(layer.gdnOut, m_work.gdnOut, rows, m_work.delta);
 }
 
@@ -350,6 +380,25 @@ Result<void> CudaBackend::logits(int firstRow, int rows, float* out)
                                            std::size_t(rows) * std::size_t(m_config.vocabSize) * sizeof(float),
                                            cudaMemcpyDeviceToHost, m_stream.get()),
                            "return logits"));
+    return finishPass();
+}
+
+Result<void> CudaBackend::bestTokens(int rows, TokenId endId)
+{
+    const int vocab = m_config.vocabSize;
+    OCTAVO_CHECK(multiply(m_model.head, m_work.normed, rows, m_work.logits, GemmOutput::Float));
+    const MatrixView<const float> logits{m_workMemory.at<float>(m_work.logits), rows, vocab, vocab};
+    OCTAVO_CHECK(checkCuda(launchArgmax(logits, std::min(endId, vocab), m_workMemory.at<std::uint64_t>(m_work.bestParts),
+                                        m_workMemory.at<std::int32_t>(m_work.best), m_stream.get()),
+                           "find the best tokens"));
+    OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(m_best.at<std::int32_t>(0), m_workMemory.at(m_work.best),
+                                           std::size_t(rows) * 4, cudaMemcpyDeviceToHost, m_stream.get()),
+                           "return the best tokens"));
+    return finishPass();
+}
+
+Result<void> CudaBackend::finishPass()
+{
     if (m_sparse.available())
         OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(m_bytesRead.at<unsigned long long>(0), m_sparse.bytesRead(),
                                                sizeof(unsigned long long), cudaMemcpyDeviceToHost, m_stream.get()),

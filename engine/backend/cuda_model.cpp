@@ -151,70 +151,97 @@ Result<CudaLinear> CudaModel::uploadGated(const LinearWeight& gate, const Linear
 void CudaModel::linkProducts()
 {
     std::vector<CudaLinear*> order;
-    for (CudaLayer& layer : layers) {
+    const auto add = [&](CudaLayer& layer) {
         if (layer.type == LayerType::FullAttention)
             order.insert(order.end(), {&layer.queryKeyValue, &layer.attentionOut});
         else
             order.insert(order.end(), {&layer.mix, &layer.gdnOut});
         order.insert(order.end(), {&layer.gateUp, &layer.down});
+    };
+    const auto link = [&] {
+        order.push_back(&head);
+        for (std::size_t i = 0; i + 1 < order.size(); ++i)
+            order[i]->next = order[i + 1]->int4;
+        order.clear();
+    };
+    std::ranges::for_each(layers, add);
+    link();
+    if (mtp) {
+        order.push_back(&mtp->fc);
+        add(mtp->layer);
+        link();
     }
-    order.push_back(&head);
-    for (std::size_t i = 0; i + 1 < order.size(); ++i)
-        order[i]->next = order[i + 1]->int4;
 }
 
-Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights)
+Result<CudaLayer> CudaModel::uploadLayer(const ModelConfig& config, const LayerWeights& source)
 {
-    CudaModel model;
     using Parts = std::initializer_list<const LinearWeight*>;
     const auto linear = [&](CudaLinear& to, Parts parts) -> Result<void> {
-        OCTAVO_TRY(to, model.upload(std::span(parts.begin(), parts.size())));
+        OCTAVO_TRY(to, upload(std::span(parts.begin(), parts.size())));
         return {};
     };
     const auto floats = [&](const float*& to, const std::vector<float>& values) -> Result<void> {
-        OCTAVO_TRY(to, model.upload(values));
+        OCTAVO_TRY(to, upload(values));
         return {};
     };
+    CudaLayer layer;
+    layer.type = source.type;
+    OCTAVO_CHECK(floats(layer.inputNorm, source.inputNorm));
+    OCTAVO_CHECK(floats(layer.postAttentionNorm, source.postAttentionNorm));
+    OCTAVO_TRY(layer.gateUp, uploadGated(source.mlp.gate, source.mlp.up));
+    OCTAVO_CHECK(linear(layer.down, {&source.mlp.down}));
+    if (source.type == LayerType::FullAttention) {
+        const AttentionWeights& attention = *source.attention;
+        OCTAVO_CHECK(linear(layer.queryKeyValue, {&attention.q, &attention.k, &attention.v}));
+        OCTAVO_CHECK(linear(layer.attentionOut, {&attention.o}));
+        OCTAVO_CHECK(floats(layer.queryNorm, attention.qNorm));
+        OCTAVO_CHECK(floats(layer.keyNorm, attention.kNorm));
+        return layer;
+    }
+    const GdnWeights& gdn = *source.gdn;
+    OCTAVO_CHECK(linear(layer.mix, {&gdn.qkv, &gdn.z}));
+    const LinearWeight* small[] = {&gdn.b, &gdn.a};
+    OCTAVO_TRY(layer.projection, uploadDense(small));
+    OCTAVO_CHECK(linear(layer.gdnOut, {&gdn.out}));
+    OCTAVO_CHECK(floats(layer.conv, gdn.conv));
+    layer.gdn.keyHeads = config.linearNumKeyHeads;
+    layer.gdn.valueHeads = config.linearNumValueHeads;
+    layer.gdn.normEps = float(config.normEps);
+    OCTAVO_CHECK(floats(layer.gdn.aLog, gdn.aLog));
+    OCTAVO_CHECK(floats(layer.gdn.dtBias, gdn.dtBias));
+    OCTAVO_CHECK(floats(layer.gdn.norm, gdn.norm));
+    return layer;
+}
+
+Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights, bool withMtp)
+{
+    CudaModel model;
     const LinearWeight* embedding = &weights.embedding;
     OCTAVO_TRY(model.embedding, model.uploadDense(std::span(&embedding, 1)));
     model.head = model.embedding;
     model.m_widestLinear = weights.head().outFeatures;
-    if (weights.lmHead)
-        OCTAVO_CHECK(linear(model.head, {&*weights.lmHead}));
-    OCTAVO_CHECK(floats(model.finalNorm, weights.finalNorm));
+    if (weights.lmHead) {
+        const LinearWeight* head = &*weights.lmHead;
+        OCTAVO_TRY(model.head, model.upload(std::span(&head, 1)));
+    }
+    OCTAVO_TRY(model.finalNorm, model.upload(weights.finalNorm));
     std::vector<float> frequencies;
     for (int j = 0; j < config.rotaryDim / 2; ++j)
         frequencies.push_back(float(std::pow(config.ropeTheta, -2.0 * j / config.rotaryDim)));
-    OCTAVO_CHECK(floats(model.ropeFrequencies, frequencies));
-
+    OCTAVO_TRY(model.ropeFrequencies, model.upload(frequencies));
     for (const LayerWeights& source : weights.layers) {
-        CudaLayer layer;
-        layer.type = source.type;
-        OCTAVO_CHECK(floats(layer.inputNorm, source.inputNorm));
-        OCTAVO_CHECK(floats(layer.postAttentionNorm, source.postAttentionNorm));
-        OCTAVO_TRY(layer.gateUp, model.uploadGated(source.mlp.gate, source.mlp.up));
-        OCTAVO_CHECK(linear(layer.down, {&source.mlp.down}));
-        if (source.type == LayerType::FullAttention) {
-            const AttentionWeights& attention = *source.attention;
-            OCTAVO_CHECK(linear(layer.queryKeyValue, {&attention.q, &attention.k, &attention.v}));
-            OCTAVO_CHECK(linear(layer.attentionOut, {&attention.o}));
-            OCTAVO_CHECK(floats(layer.queryNorm, attention.qNorm));
-            OCTAVO_CHECK(floats(layer.keyNorm, attention.kNorm));
-        } else {
-            const GdnWeights& gdn = *source.gdn;
-            OCTAVO_CHECK(linear(layer.mix, {&gdn.qkv, &gdn.z}));
-            const LinearWeight* small[] = {&gdn.b, &gdn.a};
-            OCTAVO_TRY(layer.projection, model.uploadDense(small));
-            OCTAVO_CHECK(linear(layer.gdnOut, {&gdn.out}));
-            OCTAVO_CHECK(floats(layer.conv, gdn.conv));
-            layer.gdn.keyHeads = config.linearNumKeyHeads;
-            layer.gdn.valueHeads = config.linearNumValueHeads;
-            layer.gdn.normEps = float(config.normEps);
-            OCTAVO_CHECK(floats(layer.gdn.aLog, gdn.aLog));
-            OCTAVO_CHECK(floats(layer.gdn.dtBias, gdn.dtBias));
-            OCTAVO_CHECK(floats(layer.gdn.norm, gdn.norm));
-        }
+        OCTAVO_TRY(CudaLayer layer, model.uploadLayer(config, source));
         model.layers.push_back(layer);
+    }
+    if (withMtp && weights.mtp) {
+        const MtpWeights& source = *weights.mtp;
+        const LinearWeight* fc = &source.fc;
+        CudaMtp& mtp = model.mtp.emplace();
+        OCTAVO_TRY(mtp.fc, model.upload(std::span(&fc, 1)));
+        OCTAVO_TRY(mtp.embeddingNorm, model.upload(source.preFcNormEmbedding));
+        OCTAVO_TRY(mtp.hiddenNorm, model.upload(source.preFcNormHidden));
+        OCTAVO_TRY(mtp.norm, model.upload(source.norm));
+        OCTAVO_TRY(mtp.layer, model.uploadLayer(config, source.layer));
     }
     model.linkProducts();
     return model;

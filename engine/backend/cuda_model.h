@@ -12,6 +12,7 @@
 
 #include <cuda_bf16.h>
 
+#include <optional>
 #include <span>
 #include <vector>
 
@@ -44,6 +45,15 @@ struct CudaLayer {
     CudaLinear gateUp, down;
 };
 
+/// The layer that drafts: x = fc [norm(embedding), norm(hidden)], then a full-attention layer and the model's head.
+struct CudaMtp {
+    CudaLinear fc;
+    const float* embeddingNorm = nullptr;
+    const float* hiddenNorm = nullptr;
+    const float* norm = nullptr;
+    CudaLayer layer;
+};
+
 class CudaModel
 {
 public:
@@ -51,11 +61,13 @@ public:
     static Result<void> check(const ModelConfig& config);
 
     /// Packs and copies every weight to the current device. Needs check(). On error nothing stays allocated.
-    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights);
+    /// `withMtp`: its layer too, where the checkpoint has one.
+    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights, bool withMtp);
 
     std::vector<CudaLayer> layers;
     CudaLinear embedding; ///< dense
     CudaLinear head;
+    std::optional<CudaMtp> mtp;
     const float* finalNorm = nullptr;
     const float* ropeFrequencies = nullptr;
 
@@ -70,6 +82,7 @@ private:
     Result<CudaLinear> uploadDense(std::span<const LinearWeight* const> parts);
     /// Gated where both are int4, else side by side.
     Result<CudaLinear> uploadGated(const LinearWeight& gate, const LinearWeight& up);
+    Result<CudaLayer> uploadLayer(const ModelConfig& config, const LayerWeights& source);
     void linkProducts();
 
     std::vector<DeviceMemory> m_memory;

@@ -516,7 +516,7 @@ void Scheduler::startWriting(Task& task, std::span<const float> logits)
     record(task.request.agent).metrics.state = SequenceState::Writing;
     if (task.request.drafts)
         task.lookup = std::make_unique<PromptLookup>(*task.prompt);
-    takeRows(task, logits, 1);
+    takeRows(task, 1, [&](int) { return task.sampler.sample(logits, m_options.tokenizer->endId()); });
 }
 
 // --- Memory and bookkeeping ------------------------------------------------------------------------------------------

@@ -110,7 +110,7 @@ private:
     std::vector<Task*> draftWithMtp(std::span<Task* const> writers);
     void chooseRows(std::span<Task* const> writers);
     void recordDrafts(Task& task, int rows, int accepted, bool rejected);
-    void takeRows(Task& task, std::span<const float> logits, int rows);
+    void takeRows(Task& task, int rows, const std::function<std::optional<TokenId>(int row)>& draw);
     /// False when the task ended with this token.
     bool takeToken(Task& task, TokenId id);
 
@@ -141,6 +141,7 @@ private:
     WorkLog m_work;
     RateMeter m_decodeRate, m_prefillRate;
     std::vector<float> m_logits;
+    std::vector<TokenId> m_best; // of a step's rows, where the device picks
     std::optional<Error> m_failure;
     std::int64_t m_weightBytes = 0; // what the backend used before there were sequences
     bool m_admissionDue = false;

@@ -45,13 +45,20 @@ void Scheduler::writeStep(std::vector<Task*> writers)
         rows += int(tokens.size());
         agents |= agentBit(task->request.agent);
     }
+    // Where all are greedy, a device that can pick their tokens keeps its logits.
+    const bool best = m_backend.picksBest() &&
+                      std::ranges::all_of(writers, [](const Task* task) { return task->request.sampling.greedy(); });
     const auto vocab = std::size_t(m_backend.config().vocabSize);
-    if (m_logits.size() < std::size_t(rows) * vocab)
+    if (best)
+        m_best.resize(std::size_t(rows));
+    else if (m_logits.size() < std::size_t(rows) * vocab)
         m_logits.resize(std::size_t(rows) * vocab);
-    const std::span<float> logits(m_logits.data(), std::size_t(rows) * vocab);
 
     const std::int64_t start = m_options.nowUs();
-    const auto stepped = guarded("answers were written", [&] { return m_backend.step(entries, logits); });
+    const auto stepped = guarded("answers were written", [&] {
+        return best ? m_backend.stepBest(entries, m_options.tokenizer->endId(), m_best)
+                    : m_backend.step(entries, std::span(m_logits).first(std::size_t(rows) * vocab));
+    });
     const std::int64_t now = m_options.nowUs();
     if (!stepped) {
         if (stepped.error().code == ErrorCode::DeviceFailure) {
@@ -72,7 +79,12 @@ void Scheduler::writeStep(std::vector<Task*> writers)
         Task& task = *writers[i];
         task.lastTurnUs = now;
         const std::size_t count = rowsOf[i].size();
-        takeRows(task, logits.subspan(row * vocab, count * vocab), int(count));
+        takeRows(task, int(count), [&](int inTask) -> std::optional<TokenId> {
+            const std::size_t at = row + std::size_t(inTask);
+            if (!best)
+                return task.sampler.sample(std::span(m_logits).subspan(at * vocab, vocab), m_options.tokenizer->endId());
+            return m_best[at] < 0 ? std::nullopt : std::optional(m_best[at]);
+        });
         row += count;
         if (m_failure)
             return;
@@ -82,17 +94,15 @@ void Scheduler::writeStep(std::vector<Task*> writers)
 /// Row i holds what may follow the token before and i drafts. Drawing from it and comparing with the next draft is the
 /// rejection rule for a draft that is certain of itself: a draft is kept with its probability, and what is drawn
 /// instead has the distribution without it. The draws are those of a run without drafts, so the answer is too.
-void Scheduler::takeRows(Task& task, std::span<const float> logits, int rows)
+void Scheduler::takeRows(Task& task, int rows, const std::function<std::optional<TokenId>(int row)>& draw)
 {
-    const auto vocab = std::size_t(m_backend.config().vocabSize);
     const std::vector<TokenId> draft = std::move(task.draft.tokens);
     int kept = 0;
     bool goesOn = true;
     for (; kept < rows && goesOn; ++kept) {
         if (kept > 0) // the row before drew this one's draft
             ++task.stats.acceptedDrafts;
-        const auto id = task.sampler.sample(logits.subspan(std::size_t(kept) * vocab, vocab),
-                                            m_options.tokenizer->endId());
+        const auto id = draw(kept);
         if (!id) {
             fail(task, {ErrorCode::DeviceFailure, "the model gave no finite score for any token at position "
                                                       + std::to_string(task.positions())

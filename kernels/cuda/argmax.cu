@@ -1,7 +1,7 @@
 #include "kernels/cuda/argmax.h"
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/ordered_logit.cuh"
 
 namespace octavo::kernels::cuda
 {
@@ -9,29 +9,6 @@ namespace
 {
 
 constexpr int threads = 256;
-
-/// Orders by value, then by lower index; 0 stands for no value at all.
-__device__ __forceinline__ uint64_t orderedKey(float value, int index)
-{
-    if (!isfinite(value))
-        return 0;
-    const uint32_t bits = __float_as_uint(value == 0.0f ? 0.0f : value); // -0 equals 0
-    const uint32_t ordered = bits & 0x80000000u ? ~bits : bits | 0x80000000u;
-    return uint64_t(ordered) << 32 | uint32_t(~index);
-}
-
-__device__ __forceinline__ uint64_t larger(uint64_t a, uint64_t b)
-{
-    return a > b ? a : b;
-}
-
-__device__ __forceinline__ uint64_t warpLargest(uint64_t value)
-{
-#pragma unroll
-    for (int bit = 16; bit > 0; bit >>= 1)
-        value = larger(value, __shfl_xor_sync(fullMask, value, bit));
-    return value;
-}
 
 __global__ void __launch_bounds__(threads) rowPartKernel(MatrixView<const float> logits, int end, uint64_t* parts)
 {
@@ -61,7 +38,7 @@ __global__ void __launch_bounds__(32) rowKernel(const uint64_t* parts, int32_t* 
     waitForPreviousKernel();
     const uint64_t best = warpLargest(parts[blockIdx.x * argmaxBlocks + threadIdx.x]);
     if (threadIdx.x == 0)
-        ids[blockIdx.x] = best ? static_cast<int32_t>(~static_cast<uint32_t>(best)) : -1;
+        ids[blockIdx.x] = keyIndex(best);
 }
 
 } // namespace

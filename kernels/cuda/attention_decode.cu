@@ -71,7 +71,7 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
             uint4 bits{};
             if (g < groupHeads)
                 bits = *reinterpret_cast<const uint4*>(
-                    query + (int64_t(blockIdx.z) * shape.heads + kvHead * groupHeads + g) * kvHeadDim + group * 64 +
+                    query + (int64_t(int(blockIdx.z) + rows.shift) * shape.heads + kvHead * groupHeads + g) * kvHeadDim + group * 64 +
                     half * 32 + t * 8);
             q[group][0][half] = __byte_perm(bits.x, bits.y, 0x5410);
             q[group][1][half] = __byte_perm(bits.x, bits.y, 0x7632);
@@ -285,8 +285,9 @@ __global__ void __launch_bounds__(kvHeadDim)
         sum += factor * part[maxGroup * kvHeadDim + maxGroup + inGroup];
         value += factor * part[inGroup * kvHeadDim + d];
     }
-    const float g = __bfloat162float(gate[query * gateStride + head * gateHeadStride + d]);
-    out[(int64_t(query) * shape.heads + head) * kvHeadDim + d] =
+    const int row = query + rows.shift;
+    const float g = __bfloat162float(gate[row * gateStride + head * gateHeadStride + d]);
+    out[(int64_t(row) * shape.heads + head) * kvHeadDim + d] =
         __float2bfloat16_rn(sum > 0.0f ? value / sum * sigmoid(g) : 0.0f);
 }
 

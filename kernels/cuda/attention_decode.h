@@ -26,6 +26,7 @@ struct AttentionRows {
     std::int32_t sinks = 0, recentBegin = 0, recent = 0;
     RowPages pages{};
     std::int32_t rowsPerSplit = 0; ///< where not 0, instead of the shape's
+    std::int32_t shift = 0;        ///< entry i of the array is query row i + shift
 };
 
 struct AttentionShape {

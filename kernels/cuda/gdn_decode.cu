@@ -317,6 +317,30 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
     }
 }
 
+__global__ void __launch_bounds__(inputThreads) gdnKeepKernel(const ConvSequence* conv, const GdnSequence* gdn,
+                                                              int channels, int valueHeads)
+{
+    allowDependentLaunch();
+    const ConvSequence c = conv[blockIdx.y];
+    const GdnSequence g = gdn[blockIdx.y];
+    waitForPreviousKernel();
+    const int64_t row = blockIdx.x;
+    if (c.storeRows != 0 || row >= c.rows)
+        return;
+    const auto* input = reinterpret_cast<const uint32_t*>(c.input + row * c.inputStride);
+    const auto* qkv = reinterpret_cast<const uint32_t*>(g.qkv + row * channels);
+    auto* keptInput = reinterpret_cast<uint32_t*>(c.pending + row * channels);
+    auto* keptQkv = reinterpret_cast<uint32_t*>(g.pendingQkv + row * channels);
+    for (int i = threadIdx.x; i < channels / 2; i += inputThreads) {
+        keptInput[i] = input[i];
+        keptQkv[i] = qkv[i];
+    }
+    for (int i = threadIdx.x; i < valueHeads; i += inputThreads) {
+        g.pendingBeta[row * valueHeads + i] = g.beta[row * valueHeads + i];
+        g.pendingDecay[row * valueHeads + i] = g.decay[row * valueHeads + i];
+    }
+}
+
 } // namespace
 
 cudaError_t launchGdnConv(const ConvSequence* sequences, int numSequences, int maxRows, int channels,
@@ -344,6 +368,18 @@ cudaError_t launchGdnDecode(const GdnSequence* sequences, int numSequences, cons
         return cudaSuccess;
     const dim3 grid(layer.valueHeads, numSequences);
     OCTAVO_CUDA_TRY(launchDependent(gdnDecodeKernel, grid, blockThreads, 0, stream, sequences, layer));
+    return cudaGetLastError();
+}
+
+cudaError_t launchGdnKeep(const ConvSequence* conv, const GdnSequence* gdn, int numSequences, int maxRows,
+                          const GdnLayer& layer, cudaStream_t stream)
+{
+    if (numSequences < 0 || maxRows < 0 || layer.keyHeads <= 0 || layer.valueHeads <= 0)
+        return cudaErrorInvalidValue;
+    if (numSequences == 0 || maxRows == 0)
+        return cudaSuccess;
+    OCTAVO_CUDA_TRY(launchDependent(gdnKeepKernel, dim3(maxRows, numSequences), inputThreads, 0, stream, conv, gdn,
+                                    layer.convDim(), layer.valueHeads));
     return cudaGetLastError();
 }
 

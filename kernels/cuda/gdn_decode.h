@@ -2,8 +2,8 @@
 
 /// Gated DeltaNet row by row (decode, verify, and prefill): depthwise convolution, delta rule and gated norm.
 ///
-/// A verified draft may be rejected later, and the state cannot be undone. So the rows of a verify step are kept by the
-/// caller as pending inputs, and the next launch first applies those that were accepted: one read and one write of the
+/// A verified draft may be rejected later, and the state cannot be undone. So the rows of a verify step are kept as
+/// pending inputs, and the next launch first applies those that were accepted: one read and one write of the
 /// state per round, whatever the number of drafts.
 ///
 /// Source   Yang et al. 2024, arXiv:2412.06464. One pass per token: with e = exp(g) and the old state S,
@@ -37,10 +37,10 @@ struct GdnLayer {
 
 /// One sequence's part of the convolution; an array of these lies on the device.
 struct ConvSequence {
-    __nv_bfloat16* history;       ///< (3, channels), raw rows before the convolution, oldest first
-    const __nv_bfloat16* pending; ///< (pendingRows, channels): accepted rows of the last verify, not yet in history
-    const __nv_bfloat16* input;   ///< (rows, channels), inputStride apart
-    __nv_bfloat16* output;        ///< (rows, channels): silu(conv); must not overlap pending or input
+    __nv_bfloat16* history;     ///< (3, channels), raw rows before the convolution, oldest first
+    __nv_bfloat16* pending;     ///< (pendingRows, channels): accepted rows of the last verify, not yet in history
+    const __nv_bfloat16* input; ///< (rows, channels), inputStride apart
+    __nv_bfloat16* output;      ///< (rows, channels): silu(conv); must not overlap pending or input
     int pendingRows;
     int rows;
     int storeRows; ///< history ends after pending and this many of the new rows: 0 for a verify, rows when final
@@ -68,15 +68,15 @@ struct GdnProjection {
 
 /// One sequence's part of the delta rule; an array of these lies on the device. Rows are dense.
 struct GdnSequence {
-    float* state;                      ///< (valueHeads, 128 of key, 128 of value)
-    const __nv_bfloat16* pendingQkv;   ///< (pendingRows, convDim): convolved rows accepted from the last verify
-    const __nv_bfloat16* pendingBeta;  ///< (pendingRows, valueHeads), raw b
-    const __nv_bfloat16* pendingDecay; ///< (pendingRows, valueHeads), raw a
-    const __nv_bfloat16* qkv;          ///< (rows, convDim), convolved
-    const __nv_bfloat16* beta;         ///< (rows, valueHeads), raw b: before the sigmoid
-    const __nv_bfloat16* decay;        ///< (rows, valueHeads), raw a
-    const __nv_bfloat16* gate;         ///< (rows, valueDim), z; gateStride apart
-    __nv_bfloat16* output;             ///< (rows, valueDim): gated norm of o
+    float* state;                ///< (valueHeads, 128 of key, 128 of value)
+    __nv_bfloat16* pendingQkv;   ///< (pendingRows, convDim): convolved rows accepted from the last verify
+    __nv_bfloat16* pendingBeta;  ///< (pendingRows, valueHeads), raw b
+    __nv_bfloat16* pendingDecay; ///< (pendingRows, valueHeads), raw a
+    const __nv_bfloat16* qkv;    ///< (rows, convDim), convolved
+    const __nv_bfloat16* beta;   ///< (rows, valueHeads), raw b: before the sigmoid
+    const __nv_bfloat16* decay;  ///< (rows, valueHeads), raw a
+    const __nv_bfloat16* gate;   ///< (rows, valueDim), z; gateStride apart
+    __nv_bfloat16* output;       ///< (rows, valueDim): gated norm of o
     int pendingRows;
     int rows;
     int storeRows; ///< the stored state is the one after pending and this many of the new rows: 0, or rows when final
@@ -92,6 +92,13 @@ struct GdnSequence {
 ///          or a graph's end between them.
 [[nodiscard]] cudaError_t launchGdnDecode(const GdnSequence* sequences, int numSequences, const GdnLayer& layer,
                                           cudaStream_t stream);
+
+/// After both launches above: the rows of every sequence that stored none become its pending ones.
+///
+/// Shapes   the i-th of `conv` and of `gdn` are the same sequence's; pending has room for its rows, `maxRows` at most.
+/// Stream   enqueues on `stream`; numSequences == 0 does nothing.
+[[nodiscard]] cudaError_t launchGdnKeep(const ConvSequence* conv, const GdnSequence* gdn, int numSequences, int maxRows,
+                                        const GdnLayer& layer, cudaStream_t stream);
 
 /// The same in double on the host. `history`: (3, channels) is moved on by all rows.
 void referenceGdnConv(double* history, const float* input, int rows, int channels, const float* weights,

@@ -1,5 +1,7 @@
 #include "tests/engine/fake_backend.h"
 
+#include "engine/sampling/sampler.h"
+
 #include <algorithm>
 #include <chrono>
 #include <cstring>
@@ -148,6 +150,17 @@ Result<void> FakeBackend::step(std::span<const StepEntry> entries, std::span<flo
     ++m_device->steps;
     m_device->widestStep = std::max(m_device->widestStep.load(), int(entries.size()));
     spend(m_device->stepUs + std::int64_t(row) * m_device->rowUs);
+    return {};
+}
+
+Result<void> FakeBackend::stepBest(std::span<const StepEntry> entries, TokenId endId, std::span<TokenId> best)
+{
+    const auto vocab = std::size_t(m_device->vocabSize);
+    std::vector<float> logits(best.size() * vocab);
+    OCTAVO_CHECK(step(entries, logits));
+    for (std::size_t row = 0; row < best.size(); ++row)
+        best[row] = Sampler::argmax(std::span(logits).subspan(row * vocab, vocab), endId).value_or(-1);
+    ++m_device->bestSteps;
     return {};
 }
 

@@ -40,6 +40,7 @@ struct FakeDevice {
     std::function<std::vector<engine::TokenId>(std::span<const engine::TokenId> history, int most)> mtp;
     std::int64_t passUs = 0;            ///< each depth of a draft()
     float mtpChance = 0.9f;             ///< that it gives each of its tokens
+    bool picksBest = false;             ///< has stepBest()
     /// Called at the start of each prefill(), step() and draft(), on the worker's thread.
     std::function<void(const std::string& call)> onCall;
 
@@ -51,7 +52,7 @@ struct FakeDevice {
     // What happened.
     std::atomic<std::int64_t> nowUs = 0;
     std::atomic<std::int64_t> tokensRead = 0;
-    std::atomic<int> steps = 0, widestStep = 0, liveSlots = 0, misuses = 0, commits = 0, passes = 0;
+    std::atomic<int> steps = 0, bestSteps = 0, widestStep = 0, liveSlots = 0, misuses = 0, commits = 0, passes = 0;
 
     std::function<std::int64_t()> clock()
     {
@@ -78,6 +79,9 @@ public:
     Result<void> prefill(engine::SlotId slot, std::span<const engine::TokenId> tokens,
                          std::span<float> logits) override;
     Result<void> step(std::span<const engine::StepEntry> entries, std::span<float> logits) override;
+    bool picksBest() const override { return m_device->picksBest; }
+    Result<void> stepBest(std::span<const engine::StepEntry> entries, engine::TokenId endId,
+                          std::span<engine::TokenId> best) override;
     Result<void> commit(engine::SlotId slot, int keptRows) override;
     bool hasMtp() const override { return bool(m_device->mtp); }
     Result<void> draft(std::span<const engine::DraftEntry> entries, float leastChance,

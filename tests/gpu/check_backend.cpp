@@ -1,11 +1,14 @@
 #include "tests/gpu/check_backend.h"
 
+#include "tests/gpu/backend_driver.h"
+
 #include "engine/backend/backend_factory.h"
 #include "engine/model/weights.h"
 
 #include <nlohmann/json.hpp>
 
 #include <chrono>
+#include <filesystem>
 #include <fstream>
 #include <thread>
 
@@ -16,63 +19,6 @@ using namespace engine;
 
 namespace
 {
-
-int argmax(std::span<const float> logits)
-{
-    return int(std::max_element(logits.begin(), logits.end()) - logits.begin());
-}
-
-/// Runs the backend and counts its errors as failures.
-class Driver
-{
-public:
-    Driver(Report& report, Backend& backend)
-        : m_report(report)
-        , m_backend(backend)
-    {
-    }
-
-    std::size_t vocab() const { return std::size_t(m_backend.config().vocabSize); }
-    SlotId create(std::int64_t tokens) { return value(m_backend.createSequence(tokens)); }
-    SlotId fork(SlotId slot, std::int64_t tokens) { return value(m_backend.forkSequence(slot, tokens)); }
-    void destroy(SlotId slot) { m_backend.destroySequence(slot); }
-    std::vector<float> prefill(SlotId slot, std::span<const TokenId> tokens)
-    {
-        std::vector<float> logits(vocab());
-        const auto most = std::size_t(m_backend.maxPrefillSlice());
-        for (std::size_t first = 0; first < tokens.size(); first += most) {
-            const auto slice = tokens.subspan(first, std::min(most, tokens.size() - first));
-            done(m_backend.prefill(slot, slice,
-                                   first + slice.size() == tokens.size() ? std::span(logits) : std::span<float>()));
-        }
-        return logits;
-    }
-    std::vector<float> step(const std::vector<StepEntry>& entries)
-    {
-        std::size_t rows = 0;
-        for (const StepEntry& entry : entries)
-            rows += entry.tokens.size();
-        std::vector<float> logits(rows * vocab());
-        done(m_backend.step(entries, logits));
-        return logits;
-    }
-    std::vector<float> step(SlotId slot, std::vector<TokenId> tokens) { return step({StepEntry{slot, tokens}}); }
-    void commit(SlotId slot, int rows) { done(m_backend.commit(slot, rows)); }
-
-private:
-    SlotId value(const Result<SlotId>& result)
-    {
-        m_report.expect(result.has_value(), "backend: %s", result ? "" : result.error().message.c_str());
-        return result ? *result : noSlot;
-    }
-    void done(const Result<void>& result)
-    {
-        m_report.expect(result.has_value(), "backend: %s", result ? "" : result.error().message.c_str());
-    }
-
-    Report& m_report;
-    Backend& m_backend;
-};
 
 void checkGoldens(Report& report, Driver& driver, const nlohmann::json& prompts)
 {
@@ -495,6 +441,8 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkTwoWorkers(report, *config, weights, driver, prompts);
     checkSparseDecoding(report, *config, weights, prompts);
     checkMemory(report, *config, weights, prompts);
+    checkMtp(report, *config, weights, std::filesystem::path(goldens).parent_path() / "mtp.json");
+    checkWorkers(report, modelDir, prompts);
     reportSpeed(report, driver, prompts);
 }
 

@@ -4,6 +4,13 @@
 
 #include "tests/gpu/gpu_harness.h"
 
+#include "engine/model/model_config.h"
+#include "engine/model/weights.h"
+
+#include <nlohmann/json_fwd.hpp>
+
+#include <filesystem>
+#include <memory>
 #include <string>
 
 namespace octavo::gpu
@@ -11,5 +18,13 @@ namespace octavo::gpu
 
 /// `modelDir`: the demo model; `goldens`: tests/data/goldens/prompts.json.
 void checkBackend(Report& report, const std::string& modelDir, const std::string& goldens);
+
+/// The draft chain: against reference values, and the same however its sequence came about. `golden`: mtp.json.
+void checkMtp(Report& report, const engine::ModelConfig& config,
+              const std::shared_ptr<const engine::ModelWeights>& weights, const std::filesystem::path& golden);
+
+/// The engine's workers: speculation changes no answer, two workers answer as one does, and one that fails leaves the
+/// other alone. On two GPUs where there are two, else both on one.
+void checkWorkers(Report& report, const std::string& modelDir, const nlohmann::json& prompts);
 
 } // namespace octavo::gpu

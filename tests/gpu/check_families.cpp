@@ -8,6 +8,8 @@ std::span<const Family> checkFamilies()
     static const Family families[] = {
         {"w4_gemm", checkW4Gemm},
         {"argmax", checkArgmax},
+        {"row_copy", checkRowCopy},
+        {"row_peak", checkRowPeak},
         {"gdn_decode", checkGdnDecode},
         {"elementwise", checkElementwise},
         {"kv_rows", checkKvRows},

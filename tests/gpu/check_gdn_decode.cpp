@@ -120,6 +120,64 @@ void checkGdnInput(Report& report)
     }
 }
 
+/// Rows of a verify become pending, those of a final step do not.
+void checkGdnKeep(Report& report)
+{
+    const GdnLayer layer{2, 6, nullptr, nullptr, nullptr, 1e-6f};
+    const int channels = layer.convDim(), stride = channels + layer.valueDim(), heads = layer.valueHeads;
+    constexpr int most = 5;
+    const int rows[] = {1, 5, 3}, store[] = {1, 0, 0};
+    Random random(9);
+    const auto values = [&](std::size_t count) {
+        return DeviceArray<__nv_bfloat16>(toBf16(randomBf16(random, count)));
+    };
+    const auto bits = [](const DeviceArray<__nv_bfloat16>& array) {
+        const std::vector<__nv_bfloat16> all = array.download();
+        std::vector<std::uint16_t> words(all.size());
+        std::memcpy(words.data(), all.data(), 2 * all.size());
+        return words;
+    };
+    struct Sequence {
+        DeviceArray<__nv_bfloat16> input, qkv, beta, decay, keptInput, keptQkv, keptBeta, keptDecay;
+    };
+    std::vector<Sequence> kept;
+    std::vector<ConvSequence> conv;
+    std::vector<GdnSequence> gdn;
+    for (int i = 0; i < 3; ++i) {
+        const auto room = [&](int columns) { return DeviceArray<__nv_bfloat16>(std::size_t(most) * columns); };
+        kept.push_back({values(std::size_t(rows[i]) * stride), values(std::size_t(rows[i]) * channels),
+                       values(std::size_t(rows[i]) * heads), values(std::size_t(rows[i]) * heads), room(channels),
+                       room(channels), room(heads), room(heads)});
+        const Sequence& s = kept.back();
+        conv.push_back({nullptr, s.keptInput.data(), s.input.data(), nullptr, 0, rows[i], store[i], stride});
+        gdn.push_back({nullptr, s.keptQkv.data(), s.keptBeta.data(), s.keptDecay.data(), s.qkv.data(), s.beta.data(),
+                       s.decay.data(), nullptr, nullptr, 0, rows[i], store[i], stride});
+    }
+    const DeviceArray<ConvSequence> convDevice(conv);
+    const DeviceArray<GdnSequence> gdnDevice(gdn);
+    OCTAVO_REQUIRE(launchGdnKeep(convDevice.data(), gdnDevice.data(), 3, most, layer, nullptr));
+    for (int i = 0; i < 3; ++i) {
+        const Sequence& s = kept[std::size_t(i)];
+        const auto expectRows = [&](const char* what, const DeviceArray<__nv_bfloat16>& to,
+                                    const DeviceArray<__nv_bfloat16>& from, int columns, int fromStride) {
+            const std::vector<std::uint16_t> got = bits(to), source = bits(from);
+            bool same = true;
+            for (int row = 0; row < most; ++row) {
+                for (int c = 0; c < columns; ++c) {
+                    const bool isKept = store[i] == 0 && row < rows[i];
+                    same &= got[std::size_t(row * columns + c)] ==
+                            (isKept ? source[std::size_t(row * fromStride + c)] : std::uint16_t(0xffff));
+                }
+            }
+            report.expect(same, "gdn keep: %s of sequence %d", what, i);
+        };
+        expectRows("inputs", s.keptInput, s.input, channels, stride);
+        expectRows("convolved rows", s.keptQkv, s.qkv, channels, channels);
+        expectRows("betas", s.keptBeta, s.beta, heads, heads);
+        expectRows("decays", s.keptDecay, s.decay, heads, heads);
+    }
+}
+
 void checkGdnDecode(Report& report)
 {
     checkConv(report);
@@ -180,6 +238,7 @@ void checkGdnDecode(Report& report)
             compare(report, name, toFloat(outputs[i].download()), wantOutputs[i], 6e-3); // two roundings to bf16
         }
     }
+    checkGdnKeep(report);
     GdnLayer odd{2, 3, nullptr, nullptr, nullptr, 1e-6f};
     report.expect(launchGdnDecode(nullptr, 1, odd, nullptr) == cudaErrorInvalidValue,
                   "gdn takes heads that don't divide");

@@ -8,6 +8,8 @@ namespace octavo::gpu
 {
 
 void checkArgmax(Report& report);
+void checkRowCopy(Report& report);
+void checkRowPeak(Report& report);
 void checkW4Gemm(Report& report);
 void checkGdnDecode(Report& report);
 void checkElementwise(Report& report);

@@ -457,6 +457,44 @@ private slots:
         QCOMPARE(record.text, textOf(record.tokens));
     }
 
+    /// Where the device picks, logits are fetched only for answers that are drawn from them.
+    void greedyAnswersAreTheSameWhereTheDevicePicks()
+    {
+        for (const bool drafts : {false, true}) {
+            std::vector<std::vector<TokenId>> answers;
+            for (const bool picks : {false, true}) {
+                Bench bench([picks](FakeDevice& device, SchedulerOptions&) { device.picksBest = picks; });
+                bench.drafts = drafts;
+                std::vector<RequestId> ids;
+                for (int agent = 0; agent < 3; ++agent)
+                    ids.push_back(bench.ask(agent, someTokens(70, agent), 15));
+                bench.runAll();
+                QVERIFY(bench.device->steps > 0);
+                QCOMPARE(bench.device->bestSteps.load(), picks ? bench.device->steps.load() : 0);
+                for (const RequestId id : ids)
+                    answers.push_back(bench.recorder.record(id).tokens);
+                QCOMPARE(bench.device->misuses.load(), 0);
+                if (!picks)
+                    continue;
+                GenerationRequest request; // draws, beside a greedy one
+                request.agent = AgentId{5};
+                request.prompt = someTokens(70, 5);
+                request.maxNewTokens = 10;
+                request.sampling.temperature = 0.7f;
+                const int before = bench.device->bestSteps;
+                const RequestId drawn = bench.submit(request), greedy = bench.ask(6, someTokens(70, 6), 10);
+                bench.runAll();
+                QCOMPARE(bench.device->bestSteps.load(), before);
+                QCOMPARE(bench.recorder.record(drawn).tokens.size(), std::size_t(10));
+                QCOMPARE(bench.recorder.record(greedy).tokens, fakeAnswer(someTokens(70, 6), 10));
+            }
+            for (std::size_t agent = 0; agent < 3; ++agent) {
+                QCOMPARE(answers[agent], fakeAnswer(someTokens(70, int(agent)), 15));
+                QCOMPARE(answers[agent + 3], answers[agent]);
+            }
+        }
+    }
+
     void aFaultAtAnyCallEndsEachRequestExactlyOnce()
     {
         for (const ErrorCode code : {ErrorCode::DeviceFailure, ErrorCode::OutOfMemory, ErrorCode::InvalidArgument}) {
