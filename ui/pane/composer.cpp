@@ -91,9 +91,10 @@ Composer::Composer(QWidget* parent)
     connect(m_edit, &ComposerEdit::historyRequested, this, &Composer::walkHistory);
     connect(m_edit, &QPlainTextEdit::textChanged, this, [this] {
         fitHeight();
-        m_draftTimer.start();
+        if (!m_draftTimer.isActive()) // not put off by every key: who types without a pause is saved too
+            m_draftTimer.start();
     });
-    connect(&m_draftTimer, &QTimer::timeout, this, [this] { emit draftEdited(text()); });
+    connect(&m_draftTimer, &QTimer::timeout, this, [this] { emit draftEdited(draft()); });
     connect(m_button, &QPushButton::clicked, this, [this] {
         if (m_mode == Mode::Stop)
             emit stopRequested();
@@ -146,10 +147,31 @@ QString Composer::text() const
 
 void Composer::setText(const QString& text)
 {
+    m_historyAt = -1;
+    showText(text);
+}
+
+void Composer::showText(const QString& text)
+{
     if (text == m_edit->toPlainText())
         return;
     m_edit->setPlainText(text);
     m_edit->moveCursor(QTextCursor::End);
+}
+
+QString Composer::draft() const
+{
+    // An old question that was changed is being written.
+    return m_historyAt >= 0 && text() == m_history[m_historyAt] ? m_typed : text();
+}
+
+void Composer::setHistory(const QStringList& questions)
+{
+    if (questions == m_history)
+        return;
+    if (m_historyAt >= 0 && questions.value(m_historyAt) != m_history[m_historyAt])
+        setText(draft());
+    m_history = questions;
 }
 
 void Composer::send()
@@ -159,7 +181,6 @@ void Composer::send()
     const QString question = text().trimmed();
     if (question.isEmpty())
         return;
-    m_historyAt = -1;
     emit sent(question);
 }
 
@@ -177,11 +198,10 @@ void Composer::walkHistory(int step)
         return;
     }
     if (m_historyAt >= m_history.size()) {
-        m_historyAt = -1;
         setText(m_typed);
         return;
     }
-    setText(m_history[m_historyAt]);
+    showText(m_history[m_historyAt]);
     // So that the next Up is on the first line again.
     m_edit->moveCursor(step < 0 ? QTextCursor::Start : QTextCursor::End);
 }

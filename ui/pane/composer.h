@@ -3,7 +3,7 @@
 /// Where a question is written: one line that grows to six, with history and a button that sends or stops.
 ///
 /// Enter sends, Shift+Enter breaks the line; while an input method composes, every key is its own. Up on the first line
-/// and Down on the last walk through what was asked before; what was typed comes back at the end.
+/// and Down on the last walk through what was asked before; what was typed stays the draft and comes back at the end.
 
 #include <QPlainTextEdit>
 #include <QTimer>
@@ -47,21 +47,19 @@ public:
     void setPlaceholder(const QString& text);
     QString text() const;
     void setText(const QString& text);
-    /// What Up walks through, oldest first.
-    void setHistory(const QStringList& questions)
-    {
-        if (questions == m_history)
-            return;
-        m_history = questions;
-        m_historyAt = -1;
-    }
+    /// What is to be kept: what was typed, also while an old question is shown over it.
+    QString draft() const;
+    /// What was typed before an old question was fetched; empty where none is shown.
+    QString typedBefore() const { return m_historyAt < 0 ? QString() : m_typed; }
+    /// What Up walks through, oldest first. A walk goes on where its question is still in its place.
+    void setHistory(const QStringList& questions);
     ComposerEdit* edit() const { return m_edit; }
     void setName(const QString& name); ///< of the pane, for screen readers
 
 signals:
     void sent(const QString& text);
     void stopRequested();
-    void draftEdited(const QString& text); ///< a little after the last key
+    void draftEdited(const QString& text); ///< a little after the first key since the last time
 
 protected:
     void paintEvent(QPaintEvent* event) override;
@@ -73,6 +71,7 @@ private:
     void send();
     void fitHeight();
     void walkHistory(int step);
+    void showText(const QString& text);
     void restyle();
 
     ComposerEdit* m_edit;

@@ -134,14 +134,14 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     connect(m_agent, &agents::Agent::conversationReset, this, &Pane::showMessages);
     connect(m_agent, &agents::Agent::messageAdded, this, [this](const agents::Message& message) {
         if (message.role == agents::MessageRole::User)
-            m_editing = false; // what was edited is no longer the last question; the text stays as a follow-up
+            endEditing();
         m_transcript->addMessage(message);
         showStatus();
     });
     connect(m_agent, &agents::Agent::textAppended, m_transcript, &TranscriptView::appendText);
     connect(m_agent, &agents::Agent::messageChanged, m_transcript, &TranscriptView::updateMessage);
     connect(m_agent, &agents::Agent::draftChanged, this, [this](const QString& text) {
-        if (!m_composer->edit()->hasFocus())
+        if (!m_editing && !m_composer->edit()->hasFocus() && m_composer->draft() != text)
             m_composer->setText(text);
     });
     connect(Theme::instance(), &Theme::changed, this, [this] {
@@ -335,7 +335,7 @@ void Pane::send(const QString& question)
     m_askProblem.clear();
     m_editing = false;
     if (!edited)
-        m_agent->setDraft({});
+        m_agent->setDraft(m_composer->typedBefore());
     m_composer->setText(m_agent->draft()); // after an edit, what was being written before it
     showBody();
 }
@@ -355,7 +355,21 @@ void Pane::stop()
 void Pane::saveDraft()
 {
     if (!m_editing)
-        m_agent->setDraft(m_composer->text());
+        m_agent->setDraft(m_composer->draft());
+}
+
+/// Another question came: what was edited is no longer the last one. The draft is back; what was changed of the old
+/// question is a follow-up now, below the draft.
+void Pane::endEditing()
+{
+    if (!m_editing)
+        return;
+    m_editing = false;
+    QString text = m_agent->draft();
+    if (const QString edited = m_composer->text(); edited != m_edited)
+        text += (text.isEmpty() ? QString() : QStringLiteral("\n\n")) + edited;
+    m_composer->setText(text);
+    m_agent->setDraft(text);
 }
 
 void Pane::leaveEditing()
@@ -389,10 +403,10 @@ void Pane::editLast()
     for (qsizetype i = messages.size() - 1; i >= 0; --i) {
         if (messages[i].role != agents::MessageRole::User)
             continue;
-        if (!m_editing)
-            m_agent->setDraft(m_composer->text());
+        saveDraft();
         m_editing = true;
-        m_composer->setText(messages[i].text);
+        m_edited = messages[i].text;
+        m_composer->setText(m_edited);
         focusComposer();
         showBody();
         return;

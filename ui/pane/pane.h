@@ -75,6 +75,7 @@ private:
     void copyMessage(agents::MessageId id);
     void report(const Result<void>& done);
     void leaveEditing();
+    void endEditing();
 
     agents::Workbench* m_workbench;
     agents::Agent* m_agent;
@@ -96,6 +97,7 @@ private:
     TextLabel* m_used;
     bool m_current = false, m_zoomed = false, m_editing = false;
     QString m_saveProblem, m_askProblem;
+    QString m_edited; ///< the question that is edited, as it was
 };
 
 } // namespace octavo::ui
