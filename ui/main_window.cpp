@@ -24,7 +24,6 @@
 #include <QListView>
 #include <QMenu>
 #include <QStackedWidget>
-#include <QTimer>
 
 #include <functional>
 
@@ -85,6 +84,14 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
     connect(m_header, &HeaderBar::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
     connect(m_header, &HeaderBar::settingsRequested, this, &MainWindow::settingsRequested);
     connect(m_header, &HeaderBar::askAllRequested, this, &MainWindow::askAll);
+    m_askDraftTimer.setSingleShot(true);
+    m_askDraftTimer.setInterval(400);
+    connect(m_header->askField(), &QLineEdit::textChanged, this, [this] {
+        if (!m_askDraftTimer.isActive())
+            m_askDraftTimer.start();
+    });
+    connect(&m_askDraftTimer, &QTimer::timeout, this,
+            [this] { m_workbench->setSetting(setting_keys::askAll, m_header->askField()->text()); });
     connect(m_header, &HeaderBar::shapeChosen, m_grid, &PaneGrid::setShape);
     connect(m_header, &HeaderBar::compareToggled, this, &MainWindow::setCompare);
     connect(m_grid, &PaneGrid::shapeChanged, this, [this](GridShape shape) {
@@ -149,6 +156,7 @@ void MainWindow::becomeReady()
     connect(m_sidebar, &Sidebar::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
     connect(m_sidebar, &Sidebar::changeContextRequested, this, &MainWindow::changeContextRequested);
     connect(m_sidebar, &Sidebar::removeContextRequested, this, &MainWindow::removeContext);
+    connect(m_sidebar, &Sidebar::searchLeft, this, &MainWindow::focusContent);
     connect(m_sidebar, &Sidebar::contextChosen, this, [this](agents::ContextId id) { useContext(id, false); });
     connect(m_sidebar, &Sidebar::contextForAllRequested, this, [this](agents::ContextId id) { useContext(id, true); });
     connect(m_sidebar, &Sidebar::conversationChosen, this, [this](agents::ConversationId id) {
@@ -252,13 +260,24 @@ void MainWindow::setDashboard(QWidget* dashboard)
 void MainWindow::keyPressEvent(QKeyEvent* event)
 {
     if (event->key() == Qt::Key_Escape && m_ready) {
-        if (m_header->compareButton()->isChecked())
+        if (m_header->askField()->hasFocus())
+            focusContent(); // what was typed stays there
+        else if (m_header->compareButton()->isChecked())
             m_header->compareButton()->setChecked(false);
         else if (currentPane())
             currentPane()->stop();
         return;
     }
     QMainWindow::keyPressEvent(event);
+}
+
+/// Where keys go when a field above or beside the panes is left.
+void MainWindow::focusContent()
+{
+    if (m_compare)
+        m_compare->setFocus(Qt::OtherFocusReason);
+    else if (currentPane())
+        currentPane()->focusComposer();
 }
 
 void MainWindow::focusPane(int place)
@@ -393,6 +412,8 @@ void MainWindow::restoreSettings()
         restoreGeometry(QByteArray::fromBase64(geometry.toLatin1()));
     if (const QString state = m_workbench->setting(setting_keys::state); !state.isEmpty())
         restoreState(QByteArray::fromBase64(state.toLatin1()));
+    if (m_header->askField()->text().isEmpty())
+        m_header->askField()->setText(m_workbench->setting(setting_keys::askAll));
     const int current = m_workbench->setting(setting_keys::currentPane).toInt();
     for (Pane* pane : m_grid->panes()) {
         if (pane->agent()->index() == current)
@@ -410,6 +431,7 @@ void MainWindow::saveSettings()
         m_workbench->setSetting(setting_keys::currentPane, QString::number(currentPane()->agent()->index()));
     for (Pane* pane : m_grid->panes())
         pane->saveDraft();
+    m_workbench->setSetting(setting_keys::askAll, m_header->askField()->text());
 }
 
 void MainWindow::closeEvent(QCloseEvent* event)

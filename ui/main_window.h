@@ -11,6 +11,7 @@
 
 #include <QKeySequence>
 #include <QMainWindow>
+#include <QTimer>
 
 class QDockWidget;
 class QStackedWidget;
@@ -78,6 +79,7 @@ private:
     void saveSettings();
     void showPage();
     void askAll(const QString& question);
+    void focusContent();
     void focusPane(int place);
     void stepPane(int direction);
     void useContext(agents::ContextId context, bool everywhere);
@@ -95,6 +97,7 @@ private:
     QDockWidget* m_sideDock;
     QDockWidget* m_dashboardDock;
     QList<QAction*> m_commands;
+    QTimer m_askDraftTimer; ///< what is typed for all agents is kept as the panes' drafts are
     bool m_ready = false, m_demoModel = false, m_expecting = false, m_usedPanes = false;
     QString m_saveProblem; ///< may be known before there are panes
 };

@@ -11,6 +11,7 @@ inline const QString state = QStringLiteral("window/state");         ///< base64
 inline const QString gridShape = QStringLiteral("grid/shape");       ///< gridShapeName()
 inline const QString paneOrder = QStringLiteral("grid/order");       ///< PaneGrid::order()
 inline const QString currentPane = QStringLiteral("grid/current");   ///< index of an agent
+inline const QString askAll = QStringLiteral("draft/ask-all");       ///< what is typed for all agents
 inline const QString scheme = QStringLiteral("theme/scheme");        ///< Theme::name()
 inline const QString textScale = QStringLiteral("theme/text-scale"); ///< "1", "1.25", "2"
 inline const QString editor = QStringLiteral("editor/command");      ///< how to open a file at a line

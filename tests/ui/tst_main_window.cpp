@@ -162,6 +162,36 @@ private slots:
         QCOMPARE(test::script(agent(1)).stops, 0);
     }
 
+    void escapeLeavesAFieldAndStopsNoAnswer()
+    {
+        m_window->grid()->setCurrent(pane(0)); // writing
+        pane(0)->focusComposer();
+        key(QStringLiteral("Ctrl+Shift+F"));
+        auto* search = m_window->findChild<QLineEdit*>(QStringLiteral("historySearch"));
+        QCOMPARE(QApplication::focusWidget(), search);
+        type(QStringLiteral("kv"));
+        key(QStringLiteral("Esc"));
+        QVERIFY(!search->isVisible());
+        QVERIFY(search->text().isEmpty());
+        QCOMPARE(QApplication::focusWidget(), pane(0)->composer()->edit());
+
+        key(QStringLiteral("Ctrl+Shift+A"));
+        type(QStringLiteral("half a question"));
+        key(QStringLiteral("Esc"));
+        QCOMPARE(QApplication::focusWidget(), pane(0)->composer()->edit());
+        QCOMPARE(m_window->header()->askField()->text(), QStringLiteral("half a question"));
+
+        key(QStringLiteral("Ctrl+F"));
+        QVERIFY(QApplication::focusWidget() != pane(0)->composer()->edit());
+        QWidget* bar = QApplication::focusWidget()->parentWidget();
+        key(QStringLiteral("Tab")); // to a button of the bar
+        QVERIFY(bar->isAncestorOf(QApplication::focusWidget()));
+        QVERIFY(qobject_cast<QToolButton*>(QApplication::focusWidget()));
+        key(QStringLiteral("Esc"));
+        QVERIFY(!bar->isVisible());
+        QCOMPARE(test::script(agent(0)).stops, 0);
+    }
+
     void keysReachEveryPane()
     {
         for (int i = 0; i < numAgents; ++i) {
@@ -275,6 +305,79 @@ private slots:
         key(QStringLiteral("Esc"));
         QCOMPARE(pane(3)->composer()->text(), QStringLiteral("my draft"));
         QCOMPARE(test::script(agent(3)).stops, 0);
+    }
+
+    void whoTypesWithoutAPauseIsSavedMeanwhile() // B-47
+    {
+        QString& kept = test::script(agent(7)).draft;
+        for (int i = 0; i < 500 && kept.isEmpty(); ++i) {
+            type(QStringLiteral("x"));
+            QTest::qWait(10);
+        }
+        QVERIFY(!kept.isEmpty());
+        key(QStringLiteral("Ctrl+Shift+A"));
+        for (int i = 0; i < 500 && m_workbench->setting(setting_keys::askAll).isEmpty(); ++i) {
+            type(QStringLiteral("y"));
+            QTest::qWait(10);
+        }
+        QVERIFY(!m_workbench->setting(setting_keys::askAll).isEmpty());
+        m_window->close();
+        const QString typed = m_window->header()->askField()->text();
+        openWindow();
+        QCOMPARE(m_window->header()->askField()->text(), typed);
+    }
+
+    void anOldQuestionThatIsShownIsNoDraft()
+    {
+        type(QStringLiteral("one"));
+        key(QStringLiteral("Return"));
+        agent(7)->stop();
+        type(QStringLiteral("my draft"));
+        key(QStringLiteral("Up"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("one"));
+        pane(7)->saveDraft();
+        QCOMPARE(agent(7)->draft(), QStringLiteral("my draft"));
+        QVERIFY(agent(7)->ask(QStringLiteral("for all"))); // as Ask all does: the walk goes on
+        agent(7)->stop();
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("one"));
+        key(QStringLiteral("Down"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("for all"));
+        key(QStringLiteral("Return"));
+        QCOMPARE(test::script(agent(7)).asked.last(), QStringLiteral("for all"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("my draft"));
+        QCOMPARE(agent(7)->draft(), QStringLiteral("my draft"));
+    }
+
+    void anotherConversationEndsTheWalkAndKeepsTheDraft()
+    {
+        type(QStringLiteral("one"));
+        key(QStringLiteral("Return"));
+        agent(7)->stop();
+        type(QStringLiteral("my draft"));
+        key(QStringLiteral("Up"));
+        agent(7)->newConversation();
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("my draft"));
+    }
+
+    void aQuestionForAllLeavesTheDraftUnderAnEdit()
+    {
+        type(QStringLiteral("one"));
+        key(QStringLiteral("Return"));
+        agent(7)->stop();
+        type(QStringLiteral("my draft"));
+        key(QStringLiteral("Ctrl+Shift+E"));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("one"));
+        QVERIFY(agent(7)->ask(QStringLiteral("for all")));
+        agent(7)->stop();
+        pane(7)->saveDraft();
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("my draft"));
+        QCOMPARE(agent(7)->draft(), QStringLiteral("my draft"));
+
+        key(QStringLiteral("Ctrl+Shift+E"));
+        type(QStringLiteral(", but changed"));
+        QVERIFY(agent(7)->ask(QStringLiteral("for all again")));
+        QCOMPARE(agent(7)->draft(), QStringLiteral("my draft\n\nfor all, but changed"));
+        QCOMPARE(pane(7)->composer()->text(), agent(7)->draft());
     }
 
     void findOpensAndClosesByKey()
@@ -538,6 +641,35 @@ private slots:
                 !widget->focusProxy())
                 QVERIFY2(visited.contains(widget), widget->metaObject()->className());
         }
+    }
+
+    void tabLeavesTheCardOfAFailedPane()
+    {
+        Pane* failed = nullptr;
+        for (Pane* each : m_window->grid()->panes()) {
+            if (each->agent()->status().outcome == Outcome::Failed)
+                failed = each;
+        }
+        QVERIFY(failed);
+        const auto buttons = failed->transcript()->viewport()->findChildren<QPushButton*>();
+        QList<QPushButton*> shown;
+        for (QPushButton* button : buttons) {
+            if (button->isVisible())
+                shown += button;
+        }
+        QVERIFY(!shown.isEmpty());
+        for (const char* step : {"Tab", "Shift+Tab"}) {
+            shown[0]->setFocus();
+            QCOMPARE(QApplication::focusWidget(), shown[0]);
+            key(QString::fromLatin1(step));
+            QVERIFY2(QApplication::focusWidget() != shown[0], step);
+        }
+        shown[0]->setFocus();
+        AgentStatus idle = failed->agent()->status();
+        idle.outcome = Outcome::None;
+        test::setStatus(failed->agent(), idle); // the card goes
+        QVERIFY(!shown[0]->isVisible());
+        QVERIFY(QApplication::focusWidget() && QApplication::focusWidget()->isVisible());
     }
 
     void streamingLeavesTheEventLoopFree()

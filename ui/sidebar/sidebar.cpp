@@ -70,6 +70,7 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     , m_contextView(makeList(tr("Contexts"), tr("Repositories you add stand here, each at one commit.")))
     , m_historyView(makeList(tr("History"), tr("Conversations stand here, to be searched and opened again.")))
     , m_search(new QLineEdit)
+    , m_searchButton(makeIconButton(QStringLiteral("search"), tr("Search the history")))
 {
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(10, 10, 10, 10);
@@ -88,9 +89,8 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     historyTitle->setContentsMargins(6, metrics::gap, 2, 0);
     historyTitle->addWidget(new TextLabel(tr("HISTORY"), TextRole::Section, Tone::Muted));
     historyTitle->addStretch();
-    QToolButton* searchButton = makeIconButton(QStringLiteral("search"), tr("Search the history"));
-    searchButton->setCheckable(true);
-    historyTitle->addWidget(searchButton);
+    m_searchButton->setCheckable(true);
+    historyTitle->addWidget(m_searchButton);
     layout->addLayout(historyTitle);
     m_search->setPlaceholderText(tr("Search all conversations"));
     m_search->setAccessibleName(tr("Search all conversations"));
@@ -113,7 +113,7 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
     m_contextView->installEventFilter(this);
 
     connect(add, &QToolButton::clicked, this, &Sidebar::addRepositoryRequested);
-    connect(searchButton, &QToolButton::toggled, this, [this](bool on) {
+    connect(m_searchButton, &QToolButton::toggled, this, [this](bool on) {
         m_search->setVisible(on);
         if (on)
             m_search->setFocus(Qt::OtherFocusReason);
@@ -175,10 +175,7 @@ void Sidebar::setCurrentContext(agents::ContextId context)
 
 void Sidebar::focusSearch()
 {
-    for (QToolButton* button : findChildren<QToolButton*>()) {
-        if (button->isCheckable())
-            button->setChecked(true);
-    }
+    m_searchButton->setChecked(true);
     m_search->setFocus(Qt::ShortcutFocusReason);
     m_search->selectAll();
 }
@@ -250,6 +247,15 @@ bool Sidebar::eventFilter(QObject* watched, QEvent* event)
         }
     }
     return QWidget::eventFilter(watched, event);
+}
+
+/// Esc ends the search, wherever in the bar it is pressed; without one it is the window's.
+void Sidebar::keyPressEvent(QKeyEvent* event)
+{
+    if (event->key() != Qt::Key_Escape || !m_searchButton->isChecked())
+        return QWidget::keyPressEvent(event);
+    m_searchButton->setChecked(false);
+    emit searchLeft();
 }
 
 void Sidebar::paintEvent(QPaintEvent*)

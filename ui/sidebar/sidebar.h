@@ -32,6 +32,7 @@ public:
 
 signals:
     void addRepositoryRequested();
+    void searchLeft(); ///< with Esc
     void contextChosen(octavo::agents::ContextId context); ///< for the current pane
     void contextForAllRequested(octavo::agents::ContextId context);
     void changeContextRequested(octavo::agents::ContextId context);
@@ -42,6 +43,7 @@ signals:
 protected:
     void paintEvent(QPaintEvent* event) override;
     bool eventFilter(QObject* watched, QEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
 
 private:
     void fitContexts();
@@ -55,6 +57,7 @@ private:
     QListView* m_contextView;
     QListView* m_historyView;
     QLineEdit* m_search;
+    QToolButton* m_searchButton;
 };
 
 } // namespace octavo::ui
