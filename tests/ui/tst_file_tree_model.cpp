@@ -1,4 +1,5 @@
 #include "ui/wizard/file_tree_model.h"
+#include "ui/wizard/file_tree_view.h"
 #include "ui/wizard/left_out_model.h"
 
 #include <QAbstractItemModelTester>
@@ -69,6 +70,7 @@ private slots:
     void sumsUpFoldersAndFoldsChains();
     void checkingAFolderChecksAllInIt();
     void patternsOverrideBoxesAndKeepThem();
+    void aBoxUnderPatternsIsUntickedByMouseAndKey();
     void sortsByTokensAndKeepsPersistentIndexes();
     void tellsTheLargestFoldersFirst();
     void keepsPathsAsBytes();
@@ -158,6 +160,41 @@ void TestFileTreeModel::patternsOverrideBoxesAndKeepThem()
     model.setAllowed({true, true, true, true});
     QCOMPARE(model.packedTokens(), 57); // the box of a.cpp was remembered
     QCOMPARE(model.uncheckedPaths(), QList<QByteArray>({"src/a.cpp"}));
+}
+
+void TestFileTreeModel::aBoxUnderPatternsIsUntickedByMouseAndKey()
+{
+    FileTreeModel model;
+    model.setFiles(QStringLiteral("repo"), example);
+    model.setAllowed({true, false, true, false});
+    const QStringList ticked = {
+        "[x] repo/ 157",         "  [x] src/ 150",    "    [x] deep/er/ 50",
+        "      [!] b.cpp 30",    "      [x] c.cpp 20", "    [x] a.cpp 100",
+        "  [!] README.md 7",
+    };
+    QCOMPARE(picture(model), ticked);
+    FileTreeView view;
+    view.setModel(&model);
+    view.resize(500, 400);
+    view.show();
+    view.expandAll();
+    for (const char* name : {"repo/", "src/"}) {
+        const QModelIndex box = find(model, QString::fromLatin1(name));
+        view.setCurrentIndex(box);
+        QTest::keyClick(&view, Qt::Key_Space);
+        QVERIFY2(model.packedFiles() == 0, name);
+        QTest::keyClick(&view, Qt::Key_Space);
+        QCOMPARE(picture(model), ticked);
+        QStyleOptionViewItem option;
+        option.initFrom(&view);
+        option.features = QStyleOptionViewItem::HasCheckIndicator;
+        option.rect = view.visualRect(box);
+        const QPoint at = view.style()->subElementRect(QStyle::SE_ItemViewItemCheckIndicator, &option, &view).center();
+        QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, at);
+        QVERIFY2(model.packedFiles() == 0, name);
+        QTest::mouseClick(view.viewport(), Qt::LeftButton, {}, at);
+        QCOMPARE(picture(model), ticked);
+    }
 }
 
 void TestFileTreeModel::sortsByTokensAndKeepsPersistentIndexes()

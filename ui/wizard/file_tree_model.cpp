@@ -215,7 +215,8 @@ Qt::CheckState FileTreeModel::checkState(const Node& node) const
 {
     if (node.packedFiles == 0)
         return Qt::Unchecked;
-    return node.packedFiles == node.files ? Qt::Checked : Qt::PartiallyChecked;
+    // Of what the patterns let through: a box that never counts as full could not be unticked.
+    return node.packedFiles == node.allowedFiles ? Qt::Checked : Qt::PartiallyChecked;
 }
 
 QVariant FileTreeModel::data(const QModelIndex& index, int role) const
