@@ -27,12 +27,17 @@ Message message(qint64 id, MessageRole role, const QString& text, MessageState s
 
 const QString code = QStringLiteral("int main()\n{\n\treturn 0;   \n}");
 
-void wheel(TranscriptView& view, int notches)
+void swipe(TranscriptView& view, QPoint angle)
 {
     const QPointF at(view.viewport()->rect().center());
-    QWheelEvent event(at, view.viewport()->mapToGlobal(at), QPoint(), QPoint(0, notches * 120), Qt::NoButton,
-                      Qt::NoModifier, Qt::NoScrollPhase, false);
+    QWheelEvent event(at, view.viewport()->mapToGlobal(at), QPoint(), angle, Qt::NoButton, Qt::NoModifier,
+                      Qt::NoScrollPhase, false);
     QCoreApplication::sendEvent(view.viewport(), &event);
+}
+
+void wheel(TranscriptView& view, int notches)
+{
+    swipe(view, QPoint(0, notches * 120));
 }
 
 } // namespace
@@ -114,6 +119,20 @@ private slots:
         const int value = bar()->value();
         stream(20);
         QCOMPARE(bar()->value(), value);
+    }
+
+    void aSlantedSwipeScrollsTheWayItGoesMost()
+    {
+        stream(60);
+        const int end = bar()->value();
+        swipe(*m_view, QPoint(1, 40));
+        QVERIFY(bar()->value() < end);
+        QVERIFY(!m_view->followsEnd());
+        const int higher = bar()->value();
+        swipe(*m_view, QPoint(-1, -40));
+        QVERIFY(bar()->value() > higher);
+        swipe(*m_view, QPoint(-240, 7)); // nothing here is wider than the view
+        QVERIFY(m_view->followsEnd());
     }
 
     void attachesAgainAtTheEndOrByButton()

@@ -64,6 +64,8 @@ void TranscriptView::activate(int item, int action)
 
 bool TranscriptView::focusNextPrevChild(bool next)
 {
+    if (!hasFocus()) // asked for a child (a card's button): the step is from there, not from a mark of ours
+        return QAbstractScrollArea::focusNextPrevChild(next);
     const int width = contentWidth();
     int item = m_focusItem, action = m_focusAction;
     if (item < 0) {

@@ -233,16 +233,18 @@ void TranscriptView::setWriting(bool writing)
 
 void TranscriptView::wheelEvent(QWheelEvent* event)
 {
-    const bool sideways = event->angleDelta().x() != 0 || (event->modifiers() & Qt::ShiftModifier);
-    if (sideways && !m_items.empty()) {
-        const int delta = event->angleDelta().x() != 0 ? event->angleDelta().x() : event->angleDelta().y();
+    // Touchpads send both axes: a swipe goes where it goes most.
+    const QPoint delta = event->angleDelta();
+    const bool across = std::abs(delta.x()) > std::abs(delta.y());
+    if ((across || (event->modifiers() & Qt::ShiftModifier)) && !m_items.empty()) {
         const int item = itemAtY(int(event->position().y()) + verticalScrollBar()->value());
-        if (m_items[std::size_t(item)]->scrollSideways(-delta / 2))
+        if (m_items[std::size_t(item)]->scrollSideways(-(across ? delta.x() : delta.y()) / 2)) {
             viewport()->update(itemRect(item));
-        event->accept();
-        return;
+            event->accept();
+            return;
+        }
     }
-    if (event->angleDelta().y() > 0 && verticalScrollBar()->maximum() > 0)
+    if (!across && delta.y() > 0 && verticalScrollBar()->maximum() > 0)
         setFollow(false); // at once, before the next text moves the view
     QAbstractScrollArea::wheelEvent(event);
 }
