@@ -9,7 +9,7 @@ namespace octavo::agents {
 
 namespace {
 
-constexpr int busyTimeoutMs = 3000;
+constexpr std::chrono::milliseconds lockPatience{3000};
 
 } // namespace
 
@@ -125,7 +125,7 @@ Result<Database> Database::open(const QString& path)
     if (rc != SQLITE_OK)
         return out.error(rc);
     sqlite3_extended_result_codes(handle, 1);
-    sqlite3_busy_timeout(handle, busyTimeoutMs);
+    out.waitForLocks(lockPatience);
     OCTAVO_CHECK(out.execute("PRAGMA journal_mode=WAL"));
     OCTAVO_CHECK(out.execute("PRAGMA synchronous=FULL"));
     OCTAVO_CHECK(out.execute("PRAGMA foreign_keys=ON"));
@@ -145,6 +145,11 @@ Result<void> Database::execute(const char* sql) const
     if (rc != SQLITE_OK)
         return error(rc);
     return {};
+}
+
+void Database::waitForLocks(std::chrono::milliseconds atMost) const
+{
+    sqlite3_busy_timeout(m_handle.get(), int(atMost.count()));
 }
 
 void Database::rollback() const
@@ -181,7 +186,8 @@ Error Database::error(int code) const
 
 bool Database::isTransient(const Error& error)
 {
-    return error.code == ErrorCode::FileUnwritable || error.code == ErrorCode::Busy;
+    return error.code == ErrorCode::FileUnwritable || error.code == ErrorCode::Busy
+        || error.code == ErrorCode::OutOfMemory;
 }
 
 } // namespace octavo::agents

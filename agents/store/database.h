@@ -7,6 +7,7 @@
 #include <QByteArray>
 #include <QString>
 
+#include <chrono>
 #include <memory>
 
 struct sqlite3;
@@ -76,9 +77,12 @@ public:
         return result;
     }
 
+    /// How long the next statements wait for another program's lock. From open() on: three seconds.
+    void waitForLocks(std::chrono::milliseconds atMost) const;
+
     /// DatabaseFailure, FileUnwritable or FormatInvalid with a sentence that names the file.
     Error error(int code) const;
-    /// Whether trying again later may help: disk full, locked, not writable just now.
+    /// Whether trying again later may help: disk full, locked, not writable just now, memory short.
     static bool isTransient(const Error& error);
 
 private:

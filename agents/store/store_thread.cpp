@@ -1,5 +1,8 @@
 #include "agents/store/store_thread.h"
 
+#include <algorithm>
+#include <utility>
+
 namespace octavo::agents {
 
 using Clock = std::chrono::steady_clock;
@@ -41,6 +44,11 @@ void StoreThread::read(Read read)
     m_wake.notify_one();
 }
 
+void StoreThread::afterWrites(std::function<void()> done)
+{
+    write({}, [done = std::move(done)](bool) { done(); });
+}
+
 void StoreThread::report(const QString& problem)
 {
     if (problem != m_problem) {
@@ -52,9 +60,12 @@ void StoreThread::report(const QString& problem)
 /// False: to be tried again.
 bool StoreThread::perform(SessionStore& store, Job& job)
 {
-    const Result<void> result = store.database().transaction([&] { return job.write(store); });
+    const auto body = [&] { return job.write(store); };
+    const Result<void> result = job.write ? store.database().transaction(body) : Result<void>();
     const bool retry = !result && Database::isTransient(result.error());
-    report(result ? QString() : QString::fromStdString(result.error().message));
+    if (!result && !retry)
+        m_lost = QStringLiteral("something of this session is lost: ") + QString::fromStdString(result.error().message);
+    report(retry ? QString::fromStdString(result.error().message) : m_lost);
     if (job.attempted)
         std::exchange(job.attempted, {})(result.has_value());
     return !retry;
@@ -83,6 +94,9 @@ void StoreThread::run(const QString& path)
         } else if (writable()) {
             Job job = std::move(m_writes.front());
             m_writes.pop_front();
+            const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(m_deadline - Clock::now());
+            if (m_stopping)
+                store.database().waitForLocks(std::max(left, std::chrono::milliseconds(0)));
             lock.unlock();
             const bool done = perform(store, job);
             lock.lock();

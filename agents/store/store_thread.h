@@ -2,10 +2,12 @@
 
 /// The one thread that touches the session store.
 ///
-/// Writes run in order, each as one short transaction. One that fails because the disk is full or the file is locked
-/// stays first in line and is tried again each second; `onProblem` hears a sentence meanwhile and an empty one once
-/// it went through. Reads go past waiting writes, so a full disk does not stop anyone from reading.
-/// Thread   write(), read() and the destructor: any one thread; callbacks: the store's thread.
+/// Writes run in order, each as one short transaction. One that fails because the disk is full, the file is locked or
+/// memory is short stays first in line and is tried again each second; `onProblem` hears a sentence meanwhile and an
+/// empty one once it went through. One that fails for another reason is lost, and the sentence that says so stays.
+/// Reads go past waiting writes, so a full disk does not stop anyone from reading; who must not miss a write of their
+/// own keeps what it holds until afterWrites().
+/// Thread   write(), read(), afterWrites() and the destructor: any one thread; callbacks: the store's thread.
 
 #include "agents/store/session_store.h"
 
@@ -27,19 +29,22 @@ public:
     /// Opens the store on its own thread and hands over what it holds, or why it cannot.
     StoreThread(QString path, std::function<void(Result<SessionState>)> onLoaded,
                 std::function<void(const QString& problem)> onProblem);
-    /// Writes what is left, trying for two seconds at most, and joins.
+    /// Writes what is left, trying for two seconds at most (three where a try that had begun waits for another program's
+    /// lock), and joins.
     ~StoreThread();
 
     /// `attempted` runs once after the first try: true when the write is committed, false when it is still waiting.
     void write(Write write, std::function<void(bool committed)> attempted = {});
     void read(Read read);
+    /// Runs `done` when all writes of before have been committed or lost; never where the thread ends first.
+    void afterWrites(std::function<void()> done);
 
     /// How long to wait before a failed write is tried again.
     static constexpr std::chrono::milliseconds retryInterval{1000};
 
 private:
     struct Job {
-        Write write;
+        Write write; ///< empty: only tells that its turn has come
         std::function<void(bool)> attempted;
     };
     void run(const QString& path);
@@ -48,7 +53,8 @@ private:
 
     std::function<void(Result<SessionState>)> m_onLoaded;
     std::function<void(const QString&)> m_onProblem;
-    QString m_problem; // the thread's own
+    QString m_problem; // the thread's own, as is what follows
+    QString m_lost;    // why a write was lost; empty: none was
 
     std::mutex m_mutex;
     std::condition_variable m_wake;

@@ -355,6 +355,45 @@ private slots:
         QCOMPARE(count.get_future().get(), 2); // in order, nothing lost
     }
 
+    void aLostWriteStaysToldAndAShortageIsRetried()
+    {
+        QMutex mutex;
+        QStringList problems;
+        StoreThread thread(
+            {}, [](Result<SessionState>) {},
+            [&](const QString& problem) {
+                const QMutexLocker lock(&mutex);
+                problems.append(problem);
+            });
+        const auto told = [&] {
+            const QMutexLocker lock(&mutex);
+            return problems;
+        };
+        const auto written = [&](StoreThread::Write write) {
+            std::promise<bool> done;
+            thread.write(std::move(write), [&](bool committed) { done.set_value(committed); });
+            return done.get_future().get();
+        };
+        std::atomic<int> tries = 0;
+        QVERIFY(!written([&](SessionStore& s) -> Result<void> {
+            if (tries++ == 0)
+                return s.database().error(7); // SQLITE_NOMEM
+            return s.saveSetting("a", "b");
+        }));
+        QCOMPARE(told().size(), 1);
+        std::promise<void> after;
+        thread.afterWrites([&] { after.set_value(); }); // only when the shortage is over
+        after.get_future().get();
+        QCOMPARE(tries.load(), 2);
+        QCOMPARE(told().size(), 2);
+        QCOMPARE(told()[1], QString());
+        // No context 99: that will never succeed.
+        QVERIFY(!written([](SessionStore& s) { return s.addConversation(conversation(6, "x", 99)); }));
+        QVERIFY(written([](SessionStore& s) { return s.saveSetting("c", "d"); }));
+        QCOMPARE(told().size(), 3);
+        QVERIFY2(told()[2].contains(QStringLiteral("is lost")), qPrintable(told()[2]));
+    }
+
     void aLockedFileDelaysWritersOnly() // B-49
     {
         QTemporaryDir dir;
