@@ -93,7 +93,7 @@ void Agent::setDraft(const QString& text)
 
 Result<void> Agent::ask(const QString& question)
 {
-    return d->begin(question, nullptr);
+    return d->begin(question, Private::Replaces::Nothing);
 }
 
 void Agent::stop()
@@ -143,8 +143,8 @@ Result<void> Agent::regenerate()
         return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
     if (d->messages.size() < 2 || d->messages.last().role != MessageRole::Assistant)
         return Error{ErrorCode::NotFound, "there is no answer yet to be written anew"};
-    const Message question = d->messages[d->messages.size() - 2];
-    return d->begin(question.text, &question);
+    const QString question = d->messages[d->messages.size() - 2].text;
+    return d->begin(question, Private::Replaces::LastAnswer);
 }
 
 Result<void> Agent::editLast(const QString& question)
@@ -153,15 +153,7 @@ Result<void> Agent::editLast(const QString& question)
         return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
     if (d->messages.size() < 2 || d->messages.last().role != MessageRole::Assistant)
         return Error{ErrorCode::NotFound, "there is no question yet to be changed"};
-    OCTAVO_CHECK(d->checkRoom(question, d->messages.size() - 2));
-    d->abandon();
-    const QList<MessageId> removed = {d->messages[d->messages.size() - 2].id, d->messages.last().id};
-    d->messages.remove(d->messages.size() - 2, 2);
-    for (const MessageId id : removed)
-        d->forget(id);
-    d->workbench->d->write([removed](SessionStore& s) { return s.removeMessages(removed); });
-    emit conversationReset();
-    return d->begin(question, nullptr);
+    return d->begin(question, Private::Replaces::LastTurn);
 }
 
 void Agent::setContext(ContextId context)
@@ -186,9 +178,12 @@ void Agent::openConversation(ConversationId conversation)
             other->newConversation();
     }
     const quint64 serial = d->opening = d->nextSerial++;
+    std::optional<QList<StoredMessage>> known; // reads go past writes that still wait
+    if (const auto left = workbench.left.find(conversation); left != workbench.left.end())
+        known = left->second.messages;
     workbench.store->read(
-        [this, poster = *d->poster, prompt = workbench.prompt.get(), conversation, serial](SessionStore& store) {
-            auto messages = store.messages(conversation);
+        [this, poster = *d->poster, prompt = workbench.prompt.get(), conversation, serial, known](SessionStore& store) {
+            auto messages = known ? Result<QList<StoredMessage>>(*known) : store.messages(conversation);
             if (!messages)
                 return;
             auto turns = turnsOf(*prompt, *messages);
@@ -287,26 +282,28 @@ Result<qint64> Agent::Private::checkRoom(const QString& question, qsizetype kept
     return used + needed - smallestAnswer;
 }
 
-/// Starts an answer; `existingQuestion` is the last question, whose answer is to be replaced.
-Result<void> Agent::Private::begin(const QString& question, const Message* existingQuestion)
+/// Starts an answer. What it replaces goes and what is new comes in one transaction.
+Result<void> Agent::Private::begin(const QString& question, Replaces replaces)
 {
     Workbench::Private& w = *workbench->d;
     if (busy())
         return Error{ErrorCode::Busy, name.toStdString() + " is still answering: stop it first"};
     if (question.trimmed().isEmpty())
         return Error{ErrorCode::InvalidArgument, "the question is empty"};
-    OCTAVO_TRY(const qint64 tokens, checkRoom(question, messages.size() - (existingQuestion != nullptr ? 2 : 0)));
+    OCTAVO_TRY(const qint64 tokens, checkRoom(question, messages.size() - (replaces == Replaces::Nothing ? 0 : 2)));
     abandon();
 
     const QDateTime now = QDateTime::currentDateTimeUtc();
     QList<MessageId> removed;
     QList<StoredMessage> added;
-    if (existingQuestion != nullptr) {
+    for (int i = replaces == Replaces::LastTurn ? 2 : replaces == Replaces::LastAnswer ? 1 : 0; i > 0; --i) {
         removed.append(messages.last().id);
         forget(messages.last().id);
         messages.removeLast();
+    }
+    if (!removed.isEmpty())
         emit q->conversationReset();
-    } else {
+    if (replaces != Replaces::LastAnswer) {
         StoredMessage asked;
         asked.message.id = MessageId(++w.lastMessage);
         asked.message.role = MessageRole::User;
@@ -657,6 +654,8 @@ void Agent::Private::reset(ContextId newContext)
     abandon();
     opening = 0;
     const bool contextDiffers = newContext != context;
+    if (conversation != ConversationId{})
+        workbench->d->leave(conversation, storedMessages());
     context = newContext;
     conversation = ConversationId{};
     messages.clear();
@@ -697,6 +696,14 @@ void Agent::Private::showConversation(ConversationId id, QList<StoredMessage> st
     emit q->conversationReset();
     emitStatus();
     emit w.q->conversationsChanged();
+}
+
+QList<StoredMessage> Agent::Private::storedMessages() const
+{
+    QList<StoredMessage> out;
+    for (const Message& m : messages)
+        out.append({m, ids.value(m.id)});
+    return out;
 }
 
 StoredPane Agent::Private::pane() const

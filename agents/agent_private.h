@@ -71,7 +71,9 @@ struct Agent::Private {
     bool busy() const { return run && !run->stopping; }
     Message* message(MessageId id);
 
-    Result<void> begin(const QString& question, const Message* existingQuestion);
+    /// What a new answer takes the place of.
+    enum class Replaces { Nothing, LastAnswer, LastTurn };
+    Result<void> begin(const QString& question, Replaces replaces);
     Result<qint64> checkRoom(const QString& question, qsizetype keptMessages);
     PromptBuilder::Ids conversationIds(qsizetype numMessages);
     void proceed(quint64 serial); ///< the question is stored
@@ -96,6 +98,7 @@ struct Agent::Private {
     void reset(ContextId context);
     void savePane();
     StoredPane pane() const;
+    QList<StoredMessage> storedMessages() const; ///< as the store holds them once all writes are through
 };
 
 } // namespace octavo::agents

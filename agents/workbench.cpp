@@ -341,6 +341,18 @@ void Workbench::Private::touchConversation(ConversationId id, int messages)
     }
 }
 
+void Workbench::Private::leave(ConversationId id, QList<StoredMessage> messages)
+{
+    const quint64 serial = ++lastLeft;
+    left[id] = {serial, std::move(messages)};
+    store->afterWrites([this, id, serial] {
+        poster.post([this, id, serial] {
+            if (const auto known = left.find(id); known != left.end() && known->second.serial == serial)
+                left.erase(known);
+        });
+    });
+}
+
 void Workbench::renameConversation(ConversationId conversation, const QString& title)
 {
     for (StoredConversation& c : d->conversations) {

@@ -259,9 +259,11 @@ void Workbench::removeContext(ContextId context)
         if (agent->d->context == context)
             agent->setContext(ContextId{});
     }
-    for (StoredConversation& conversation : d->conversations) {
-        if (conversation.context == context)
-            conversation.context = ContextId{};
+    for (QList<StoredConversation>* list : {&d->conversations, &d->deleted}) { // a deleted one may come back
+        for (StoredConversation& conversation : *list) {
+            if (conversation.context == context)
+                conversation.context = ContextId{};
+        }
     }
     known->cancelBuild->store(true);
     if (known->info.state == ContextState::Reading)

@@ -33,6 +33,12 @@ struct ContextEntry {
     qint64 firstDone = -1;
 };
 
+/// What a pane showed of a conversation when it left it.
+struct LeftConversation {
+    quint64 serial = 0;
+    QList<StoredMessage> messages;
+};
+
 /// Token counts in the session store, for the ingestion threads.
 class StoredTokenCounts final : public TokenCountCache
 {
@@ -74,6 +80,9 @@ struct Workbench::Private {
     QHash<QString, QString> settings;
     QList<StoredConversation> conversations; ///< newest first
     QList<StoredConversation> deleted;       ///< may come back until the program ends
+    /// Conversations of which the store may not have written all yet: it would read less than was shown.
+    std::map<ConversationId, LeftConversation> left;
+    quint64 lastLeft = 0;
     std::map<ContextId, ContextEntry> contexts;
     std::array<Agent*, numAgents> agents{};
     QList<StoredPane> panes;
@@ -101,6 +110,8 @@ struct Workbench::Private {
 
     void keepConversation(const StoredConversation& conversation); ///< new or changed: to the top
     void touchConversation(ConversationId id, int messages);
+    /// Keeps `messages` until all that was written of them is in the store.
+    void leave(ConversationId id, QList<StoredMessage> messages);
     QList<ConversationInfo> infos(const QList<StoredConversation>& list) const;
     void write(StoreThread::Write write, std::function<void(bool)> attempted = {});
 };

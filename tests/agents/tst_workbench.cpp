@@ -1,9 +1,13 @@
+#include "agents/store/database.h"
 #include "agents/workbench.h"
 #include "tests/agents/git_fixture.h"
 #include "tests/engine/fake_engine.h"
 #include "tests/engine/fake_tokenizer.h"
 
 #include <QSignalSpy>
+
+#include <algorithm>
+#include <span>
 
 using namespace octavo;
 using namespace octavo::agents;
@@ -404,6 +408,59 @@ private slots:
         QCOMPARE(bench.agent().messages()[2].text, QStringLiteral("three!"));
     }
 
+    void anEditThatIsRefusedChangesNothing()
+    {
+        Bench bench;
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        check(agent.ask("one"));
+        WAIT_IDLE(agent);
+        const Result<void> edited = agent.editLast("  ");
+        QVERIFY(!edited);
+        QCOMPARE(edited.error().code, ErrorCode::InvalidArgument);
+        QCOMPARE(agent.messages().size(), 2);
+        bench.open();
+        QCOMPARE(bench.agent().messages().size(), 2);
+        QCOMPARE(bench.agent().messages()[1].text, QStringLiteral("An answer."));
+    }
+
+    void aConversationOpensWithWhatIsNotWrittenYet() // B-49: the file is locked, answers come all the same
+    {
+        Bench bench([](const auto& r) {
+            Script script = saying({"begun ", "and ended"});
+            script.waits = r.maxNewTokens > 0;
+            return script;
+        });
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        check(agent.ask("one"));
+        QTRY_COMPARE(agent.messages()[1].text, QStringLiteral("begun "));
+        const ConversationId asked = agent.conversation();
+        auto other = Database::open(bench.data.filePath(QStringLiteral("octavo.db")));
+        QVERIFY(other);
+        check(other->execute("BEGIN IMMEDIATE"));
+        bench.engine->resume();
+        WAIT_IDLE(agent);
+        const Message answer = agent.messages()[1];
+        QCOMPARE(answer.text, QStringLiteral("begun and ended"));
+        agent.newConversation();
+        agent.openConversation(asked);
+        QTRY_COMPARE_WITH_TIMEOUT(agent.conversation(), asked, 10'000);
+        QCOMPARE(agent.messages().size(), 2);
+        QCOMPARE(agent.messages()[1].text, answer.text);
+        QCOMPARE(agent.messages()[1].state, MessageState::Complete);
+        check(other->execute("COMMIT"));
+        check(agent.ask("two"));
+        WAIT_IDLE(agent);
+        const auto questions = bench.questions(); // the second goes on from all of the first
+        QVERIFY(std::ranges::equal(questions[0].prompt, std::span(questions[1].prompt).first(questions[0].prompt.size())));
+        const auto written = bench.engine->tokenizer().encode("and ended", engine::SpecialTokens::Plain);
+        QVERIFY(!std::ranges::search(questions[1].prompt, written).empty());
+        bench.open();
+        QCOMPARE(bench.agent().messages().size(), 4);
+        QCOMPARE(bench.agent().messages()[1].text, answer.text);
+    }
+
     void everythingIsThereAfterARestart()
     {
         Bench bench([](const auto&) { return saying({"an answer about `README.md`\n"}); });
@@ -563,6 +620,26 @@ private slots:
         bench.open();
         QCOMPARE(bench.workbench->contexts().size(), 0);
         QCOMPARE(bench.workbench->conversations().size(), 1);
+    }
+
+    void aDeletedConversationComesBackWithoutItsRemovedContext()
+    {
+        Bench bench;
+        bench.openWithContext();
+        Agent& agent = bench.agent();
+        check(agent.ask("one"));
+        WAIT_IDLE(agent);
+        const ConversationId asked = agent.conversation();
+        QSignalSpy problems(bench.workbench.get(), &Workbench::saveProblem);
+        bench.workbench->deleteConversation(asked);
+        bench.workbench->removeContext(agent.context().id);
+        bench.workbench->undoDelete(asked);
+        agent.openConversation(asked);
+        QTRY_COMPARE(agent.conversation(), asked);
+        bench.open();
+        QCOMPARE(problems.size(), 0);
+        QCOMPARE(bench.agent().conversation(), asked); // the pane could be saved
+        QCOMPARE(bench.agent().messages().size(), 2);
     }
 
     void aRepositoryThatIsGoneIsAMessage() // B-15
