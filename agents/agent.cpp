@@ -3,6 +3,8 @@
 #include "agents/agent_private.h"
 #include "agents/workbench_private.h"
 
+#include <new>
+
 namespace octavo::agents {
 
 namespace {
@@ -508,16 +510,21 @@ void Agent::Private::postCitations(const QString& text, bool last)
     workbench->d->citationPool.start([this, piece, last, scanner = run->scanner, serial = run->serial, post = *poster] {
         qsizetype before = 0;
         QList<Citation> found;
-        if (scanner) {
-            before = scanner->citations().size();
-            scanner->append(piece);
-            if (last)
-                scanner->finish();
-            found = scanner->citations();
+        bool known = scanner != nullptr;
+        if (known) {
+            try {
+                before = scanner->citations().size();
+                scanner->append(piece);
+                if (last)
+                    scanner->finish();
+                found = scanner->citations();
+            } catch (const std::bad_alloc&) { // the answer stays without this piece's marks
+                known = false;
+            }
         }
         if (!last && found.size() == before)
             return;
-        post.post([this, serial, last, found, known = scanner != nullptr] {
+        post.post([this, serial, last, found, known] {
             if (!run || run->serial != serial)
                 return;
             Message* answer = message(run->answer);

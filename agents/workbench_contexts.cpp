@@ -1,6 +1,7 @@
 #include "agents/ingest/path_text.h"
 #include "agents/ingest/repository.h"
 #include "agents/workbench_private.h"
+#include "engine/backend/guarded.h"
 
 #include <QPromise>
 
@@ -53,7 +54,9 @@ void Workbench::Private::build(ContextId id, bool readThen)
     known.info.problem.clear();
     changed(known);
     ingestPool.start([this, id, readThen, stored = known.stored, cancel = known.cancelBuild, builder = prompt.get()] {
-        auto built = buildContext(stored.options, stored.result, *builder, cancel.get());
+        auto built = engine::guarded("the files were tokenized", [&] {
+            return buildContext(stored.options, stored.result, *builder, cancel.get());
+        });
         poster.post([this, id, readThen, built = std::move(built)] {
             ContextEntry* target = entry(id);
             if (target == nullptr)

@@ -3,6 +3,7 @@
 #include "app/repository_options.h"
 #include "app/window_options.h"
 #include "engine/cli/common.h"
+#include "engine/scheduler/context_store.h"
 #include "engine/scheduler/saved_context.h"
 
 #include <nlohmann/json.hpp>
@@ -55,8 +56,9 @@ Result<std::vector<Listed>> list(const fs::path& folder)
         return found; // nothing was ever saved
     fs::directory_iterator at(folder, error);
     for (const fs::directory_iterator end; !error && at != end; at.increment(error)) {
-        if (at->path().extension() != ".context")
-            continue;
+        const std::string name = at->path().filename().string();
+        if (!name.ends_with(".context") || !engine::ContextStore::isStoresName(name))
+            continue; // somebody else's
         Listed listed;
         if (const auto file = SavedContext::open(at->path())) {
             listed.info = file->info();

@@ -8,6 +8,8 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <new>
+#include <system_error>
 
 namespace octavo::engine {
 namespace {
@@ -41,11 +43,9 @@ bool isCancelled(const std::atomic<bool>* cancel)
     return cancel && cancel->load();
 }
 
-} // namespace
-
-Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
-                                               const std::function<void(const LoadProgress&)>& progress,
-                                               const std::atomic<bool>* cancel)
+/// Engine::create(), but for what a full machine makes it throw.
+Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::function<void(const LoadProgress&)>& progress,
+                                     const std::atomic<bool>* cancel)
 {
     const Error cancelled{ErrorCode::Cancelled, "loading " + options.modelDir.string() + " was cancelled"};
     auto report = [&](std::string stage, std::int64_t done, std::int64_t total) {
@@ -113,6 +113,25 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
     scheduling.savedContextsQuota = options.savedContextsQuota;
     return std::unique_ptr<Engine>(std::make_unique<LocalEngine>(
         std::move(info), std::move(config), std::move(tokenizer), std::move(devices), std::move(scheduling)));
+}
+
+} // namespace
+
+Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
+                                               const std::function<void(const LoadProgress&)>& progress,
+                                               const std::atomic<bool>* cancel)
+{
+    const auto dir = [&] { return options.modelDir.string(); }; // what it allocates may fail too
+    try {
+        return load(options, progress, cancel);
+    } catch (const std::bad_alloc&) {
+        return Error{ErrorCode::OutOfMemory, "memory ran out while " + dir() + " was loaded; close other programs"};
+    } catch (const std::system_error& thrown) {
+        return Error{ErrorCode::OutOfMemory, "the system refused something while " + dir() + " was loaded (" + thrown.what()
+                                                 + "); close other programs or ask for fewer threads"};
+    } catch (const std::exception& thrown) {
+        return Error{ErrorCode::FormatInvalid, "an error inside while " + dir() + " was loaded: " + thrown.what()};
+    }
 }
 
 } // namespace octavo::engine

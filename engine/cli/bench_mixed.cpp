@@ -120,7 +120,7 @@ double worstGapMs(const engine::MetricsSnapshot& snapshot, AgentId reader)
 
 Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
 {
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 250'000 - 1024, 64));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 250'000 - 1024, 64, longestContext));
     OCTAVO_TRY(const std::int64_t agents, arguments.integer("--agents", 8, 2, 32));
     OCTAVO_TRY(const double seconds, arguments.number("--seconds", 8.0, 0.5, 3600.0));
     OCTAVO_TRY(const auto engine, openEngine(arguments, streams));

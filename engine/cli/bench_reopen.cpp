@@ -119,7 +119,7 @@ Result<void> runBenchReopen(const Arguments& arguments, Streams& streams)
 {
     constexpr std::int64_t questionTokens = 32;
     OCTAVO_TRY(engine::EngineOptions options, readEngineOptions(arguments));
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 65'536, 1024, 1 << 24));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 65'536, 1024, longestContext));
     OCTAVO_TRY(const std::int64_t changed, arguments.integer("--changed", std::max<std::int64_t>(context / 50, 64), 1, context / 2));
     std::unique_ptr<ScratchFolder> scratch;
     if (options.savedContexts.empty()) { // where one is named, the next run finds the context read
@@ -197,7 +197,7 @@ Result<void> runBenchReopen(const Arguments& arguments, Streams& streams)
 
 Result<void> runBenchCancel(const Arguments& arguments, Streams& streams)
 {
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 16'384, 1024, 1 << 24));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 16'384, 1024, longestContext));
     OCTAVO_TRY(const std::int64_t agents, arguments.integer("--agents", 1, 1, 8));
     OCTAVO_TRY(const std::int64_t rounds, arguments.integer("--rounds", 20, 1, 1000));
     OCTAVO_TRY(const auto engine, openEngine(arguments, streams));

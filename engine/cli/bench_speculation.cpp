@@ -72,7 +72,7 @@ Result<void> runBenchSpeculation(const Arguments& arguments, Streams& streams)
 {
     if (!arguments.has("--files"))
         return Error{ErrorCode::InvalidArgument, "--files is needed: a folder of source files to ask about"};
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 256));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 256, longestContext));
     OCTAVO_TRY(const std::int64_t questions, arguments.integer("--questions", 6, 1, 1000));
     OCTAVO_TRY(const std::int64_t maxTokens, arguments.integer("--max-tokens", 160, 16, 1 << 20));
     OCTAVO_TRY(const auto engine, openEngine(arguments, streams));

@@ -71,6 +71,14 @@ Result<Subject> openSubject(const Arguments& arguments)
     return subject;
 }
 
+Result<void> checkContext(std::int64_t context, const engine::ModelConfig& config)
+{
+    if (config.maxPositions > 0 && context > config.maxPositions)
+        return Error{ErrorCode::InvalidArgument, "--context is " + std::to_string(context) + " tokens, the model allows "
+                                                     + std::to_string(config.maxPositions)};
+    return {};
+}
+
 /// Any ordinary tokens will do for speed; each seed gives others, so that nothing is shared.
 std::vector<TokenId> fillerTokens(std::int64_t count, int vocab, std::uint64_t seed)
 {
@@ -201,9 +209,10 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
 
 Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams)
 {
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64, longestContext));
     OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
     OCTAVO_TRY(const Subject subject, openSubject(arguments));
+    OCTAVO_CHECK(checkContext(context, subject.config));
     const std::vector<TokenId> tokens = fillerTokens(context, subject.config.vocabSize, 1);
     std::vector<float> logits(std::size_t(subject.config.vocabSize));
     const engine::LineCrossing crossing = engine::measureLineCrossing();
@@ -226,11 +235,12 @@ Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams)
 Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
 {
     constexpr int stepsPerRound = 64;
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64, longestContext));
     OCTAVO_TRY(const std::int64_t agents, arguments.integer("--agents", 1, 1, 64));
     OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
     OCTAVO_TRY(const std::int64_t rows, arguments.integer("--rows", 1, 1, 64));
     OCTAVO_TRY(const Subject subject, openSubject(arguments));
+    OCTAVO_CHECK(checkContext(context, subject.config));
     engine::Backend& backend = *subject.backend;
     if (agents * rows > backend.maxStepRows())
         return Error{ErrorCode::InvalidArgument, "--agents times --rows is " + std::to_string(agents * rows)

@@ -54,7 +54,7 @@ Result<engine::PickTrace> recordPicks(engine::CpuBackend& backend, engine::SlotI
 Result<void> runBenchTier(const Arguments& arguments, Streams& streams)
 {
     OCTAVO_TRY(const engine::EngineOptions wanted, readEngineOptions(arguments));
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 32768, 64));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 32768, 64, longestContext));
     OCTAVO_TRY(const std::int64_t steps, arguments.integer("--steps", 256, warmUpSteps + 1, 1 << 16));
     if (!arguments.has("--text"))
         return Error{ErrorCode::InvalidArgument, "name a text or a folder of them with --text"};

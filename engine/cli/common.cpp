@@ -56,11 +56,14 @@ Result<std::filesystem::path> contextsFolder(const std::string& given)
     if (given.empty())
         return Error{ErrorCode::InvalidArgument, "--saved-contexts is empty, must name a folder"};
     const std::filesystem::path folder = given;
-    std::error_code error;
+    std::error_code error, looked;
     std::filesystem::create_directories(folder, error);
-    if (!std::filesystem::is_directory(folder))
+    if (!std::filesystem::is_directory(folder, looked)) {
+        if (!error)
+            error = looked;
         return Error{ErrorCode::FileUnwritable, "--saved-contexts: " + given + " is no folder and cannot be made one"
                                                     + (error ? ": " + error.message() : std::string())};
+    }
     if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0)
         return Error{ErrorCode::FileUnwritable, "--saved-contexts: " + given + " cannot be written to" + reason(errno)};
     return folder;

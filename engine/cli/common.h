@@ -12,6 +12,9 @@
 
 namespace octavo::cli {
 
+/// No context is longer, in tokens: what a bound must be before anything of that size is allocated.
+inline constexpr std::int64_t longestContext = std::int64_t{1} << 24;
+
 OptionSpec modelOption();   ///< --model DIR
 OptionSpec jsonOption();    ///< --json
 /// --device, --threads, --context, --cpu-path, --sparse: how an engine is set up.

@@ -67,7 +67,7 @@ Result<Subject> openSubject(const Arguments& arguments, Streams& streams)
         OCTAVO_TRY(const std::string text, readFile(arguments.text("--text")));
         subject.ids = tokenizer.encode(text, SpecialTokens::Plain);
     }
-    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 0, 0));
+    OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 0, 0, longestContext));
     if (context > 0) {
         if (std::size_t(context) > subject.ids.size())
             return Error{ErrorCode::InvalidArgument, "--context is " + std::to_string(context) +
@@ -189,7 +189,7 @@ Result<RepositorySubject> openRepository(const Arguments& arguments, std::int64_
     OCTAVO_TRY(const std::vector<RepositoryFile> files, readRepository(where));
     subject.ids = repositoryIds(tokenizer, where.filename().string(), files);
     const std::size_t all = subject.ids.size();
-    OCTAVO_TRY(std::int64_t context, arguments.integer("--context", 0, 0));
+    OCTAVO_TRY(std::int64_t context, arguments.integer("--context", 0, 0, longestContext));
     if (context == 0)
         context = std::int64_t(all) - samples;
     if (context < 64 || std::size_t(context + samples) > all)

@@ -159,7 +159,7 @@ Result<Json> evalParity(const Arguments& arguments, Streams& streams)
 {
     if (!arguments.has("--files"))
         return Error{ErrorCode::InvalidArgument, "--files is needed: a folder of source files to ask about"};
-    OCTAVO_TRY(const std::int64_t longest, arguments.integer("--context", 65'536, shortestContext));
+    OCTAVO_TRY(const std::int64_t longest, arguments.integer("--context", 65'536, shortestContext, longestContext));
     OCTAVO_TRY(const std::int64_t each, arguments.integer("--samples", 15, 1, 1000));
     OCTAVO_TRY(EngineOptions options, readEngineOptions(arguments));
     options.contextLimit = 0;

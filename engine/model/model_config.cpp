@@ -180,7 +180,7 @@ Result<void> readRope(const Reader& reader, ModelConfig& config)
     return {};
 }
 
-Result<void> readLayerTypes(const Reader& reader, ModelConfig& config)
+Result<void> readLayerTypeNames(const Reader& reader, ModelConfig& config)
 {
     const Json* list = reader.get("layer_types");
     if (list) {
@@ -203,6 +203,21 @@ Result<void> readLayerTypes(const Reader& reader, ModelConfig& config)
     OCTAVO_CHECK(reader.integer("full_attention_interval", interval, 1, 512, false));
     for (int i = 0; i < config.numLayers; ++i)
         config.layerTypes.push_back((i + 1) % interval == 0 ? LayerType::FullAttention : LayerType::LinearAttention);
+    return {};
+}
+
+/// Caches are sized by the layers of either kind; the family has both.
+Result<void> readLayerTypes(const Reader& reader, ModelConfig& config)
+{
+    OCTAVO_CHECK(readLayerTypeNames(reader, config));
+    const char* key = reader.get("layer_types") ? "layer_types" : "full_attention_interval";
+    for (const LayerType type : {LayerType::FullAttention, LayerType::LinearAttention}) {
+        if (std::ranges::find(config.layerTypes, type) != config.layerTypes.end())
+            continue;
+        const std::string kind = type == LayerType::FullAttention ? "full_attention" : "linear_attention";
+        return reader.error(key, "no layer of " + std::to_string(config.numLayers) + " with " + kind,
+                            "layers of both kinds", ErrorCode::Unsupported);
+    }
     return {};
 }
 

@@ -38,20 +38,6 @@ std::optional<std::vector<std::string>> namesIn(const fs::path& folder)
     }
 }
 
-/// Whether a store gave a file this name: only such files are removed. The folder may be one that holds others' too.
-bool isStoresName(const std::string& name)
-{
-    constexpr const char* form = "0000000000000000-0000000000000000-"; // model, tokens
-    const std::size_t length = std::strlen(form);
-    if (name.size() <= length)
-        return false;
-    for (std::size_t i = 0; i < length; ++i) {
-        if (form[i] == '-' ? name[i] != '-' : std::isxdigit(static_cast<unsigned char>(name[i])) == 0)
-            return false;
-    }
-    return name.find(".context", length) != std::string::npos && (name.ends_with(".context") || name.ends_with(".part"));
-}
-
 /// hashOf() of many beginnings of one prompt, in one pass.
 std::unordered_map<std::int64_t, std::uint64_t> prefixHashes(std::span<const TokenId> prompt,
                                                              std::vector<std::int64_t> lengths)
@@ -89,6 +75,19 @@ ContextStore::ContextStore(Options options)
     } catch (const std::system_error& failure) {
         spdlog::warn("contexts are not saved: no thread could be started for it ({})", failure.what());
     }
+}
+
+bool ContextStore::isStoresName(const std::string& name)
+{
+    constexpr const char* form = "0000000000000000-0000000000000000-"; // model, tokens
+    const std::size_t length = std::strlen(form);
+    if (name.size() <= length)
+        return false;
+    for (std::size_t i = 0; i < length; ++i) {
+        if (form[i] == '-' ? name[i] != '-' : std::isxdigit(static_cast<unsigned char>(name[i])) == 0)
+            return false;
+    }
+    return name.find(".context", length) != std::string::npos && (name.ends_with(".context") || name.ends_with(".part"));
 }
 
 ContextStore::~ContextStore()

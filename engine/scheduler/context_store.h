@@ -61,6 +61,9 @@ public:
         SequenceImage image;
     };
 
+    /// Whether a store gave a file this name: only such files are removed. The folder may be one that holds others' too.
+    static bool isStoresName(const std::string& name);
+
     /// Lists the folder, which is made where it is missing.
     explicit ContextStore(Options options);
     ~ContextStore(); ///< Goes on writing for a second and a half at most; what is not whole by then is not kept.

@@ -199,6 +199,10 @@ private slots:
         };
         QCOMPARE(contexts({"list"}).status, 0);
         QCOMPARE(contexts({"list"}).out, QByteArray());
+        const auto file = [&](const QString& end) { return folder.filePath("0123456789abcdef-0000000000000280-" + end + ".context"); };
+        QFile foreign(folder.filePath("notes.context")); // has the ending, but no store's name
+        QVERIFY(foreign.open(QIODevice::WriteOnly) && foreign.write("mine") == 4);
+        foreign.close();
         for (const int seed : {1, 2}) {
             const std::vector<octavo::engine::TokenId> tokens(640, seed);
             const std::vector<std::byte> bytes(100'000, std::byte(seed));
@@ -209,7 +213,7 @@ private slots:
             content.tokens = tokens;
             content.rows = {bytes};
             content.states = {{640, 100'000, {std::span(bytes).first(64)}}};
-            QVERIFY(octavo::engine::SavedContext::write(folder.filePath(QString::number(seed) + ".context").toStdString(),
+            QVERIFY(octavo::engine::SavedContext::write(file(QString::number(seed)).toStdString(),
                                                         content, [] { return false; }));
         }
         const auto listed = contexts({"list"}).objects();
@@ -221,7 +225,7 @@ private slots:
         }
         QVERIFY(run({"contexts", "list", "--saved-contexts", folder.path()}).out.contains("first @ 01234567"));
         QCOMPARE(contexts({"verify"}).status, 0);
-        QFile damaged(folder.filePath("1.context"));
+        QFile damaged(file("1"));
         QVERIFY(damaged.open(QIODevice::ReadWrite) && damaged.seek(20'000) && damaged.putChar('x'));
         damaged.close();
         const Output verified = contexts({"verify"});
@@ -233,6 +237,16 @@ private slots:
         QCOMPARE(contexts({"list"}).objects().size(), 1);
         QCOMPARE(contexts({"remove", contexts({"list"}).objects()[0]["id"].toString().left(8)}).status, 0);
         QCOMPARE(contexts({"list"}).objects().size(), 0);
+        QCOMPARE(contexts({"remove", "--all"}).status, 0);
+        QVERIFY(foreign.exists());
+    }
+
+    void aFolderForContextsThatCannotBeLookedAtIsOneSentence()
+    {
+        const Output refused = run({"contexts", "list", "--saved-contexts", "/tmp/" + QString(300, 'x')});
+        QVERIFY(refused.status != 0);
+        QVERIFY2(!refused.err.contains("an error inside"), refused.err.constData());
+        QVERIFY(!octavo::app::readWindowOptions({"--saved-contexts", "/tmp/" + std::string(300, 'x')}));
     }
 
     void repositoriesCannotSteerTheTerminal()

@@ -96,6 +96,41 @@ class TestMemoryFaults : public QObject
 private slots:
     void initTestCase() { isTestThread = true; }
 
+    void anAllocationThatFailsWhileAModelLoadsIsAnError() // B-32
+    {
+        EngineOptions options;
+        options.modelDir = OCTAVO_RESOURCES "/demo-model";
+        options.devices = {"cpu"};
+        options.threads = 1;
+        const auto create = [&](int fail) {
+            std::optional<Result<std::unique_ptr<Engine>>> made;
+            std::thread([&] {
+                failAt = fail;
+                made.emplace(Engine::create(options));
+                failAt = 0;
+            }).join();
+            return *std::move(made);
+        };
+        const int before = countedAllocations;
+        QVERIFY(create(0));
+        const int all = countedAllocations - before;
+        QVERIFY(all > 1000);
+        // The first ones, then evenly: most are the tokenizer's.
+        std::vector<int> at{1, 2, 3, 5, 8, 13, 21, 34, 55, 89, all - 1, all - 5, all - 20, all - 60, all - 200};
+        for (int i = 1; i < 16; ++i)
+            at.push_back(i * (all / 16));
+        int failed = 0;
+        for (const int n : at) {
+            const auto made = create(n);
+            if (!made) {
+                ++failed;
+                QVERIFY2(made.error().code == ErrorCode::OutOfMemory, made.error().message.c_str());
+            }
+        }
+        QVERIFY(failed > int(at.size()) / 2); // what is optional, a basis say, may do without
+        QVERIFY(create(0));
+    }
+
     void anAllocationThatFailsOnAWorkerEndsItsRequestAndNothingElse_data()
     {
         QTest::addColumn<SparseMode>("sparse");

@@ -178,6 +178,8 @@ void TestModelConfig::badValuesGiveOneLineWithKeyFoundAndExpected_data()
     add("heads not in groups", "num_attention_heads", "5", "is 5, expected a multiple of num_key_value_heads, 2");
     add("value heads not in groups", "linear_num_value_heads", "3",
         "is 3, expected a multiple of linear_num_key_heads, 2");
+    add("no attention layer", "full_attention_interval", "512", "no layer of 4 with full_attention");
+    add("attention only", "full_attention_interval", "1", "no layer of 4 with linear_attention");
     add("layer types too short", "layer_types", R"(["full_attention"])", "is 1 long, expected one entry for each of 4");
     add("unknown layer type", "layer_types", R"(["full_attention","a","b","c"])",
         "is \"a\", expected \"linear_attention\"");
