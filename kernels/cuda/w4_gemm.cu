@@ -269,40 +269,6 @@ cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
     return cudaGetLastError();
 }
 
-__global__ void dequantizeKernel(const uint8_t* units, int groups, int firstOut, MatrixView<__nv_bfloat16> out)
-{
-    // One warp per 16 outputs x 64 inputs, the piece that one fragment load covers.
-    const int lane = threadIdx.x % 32;
-    const int pieceK = blockIdx.x * (blockDim.x / 32) + threadIdx.x / 32;
-    if (pieceK * 64 >= out.cols)
-        return;
-    const int rowBase = firstOut / 16 * 16 + blockIdx.y * 16;
-    const int tile = rowBase / w4TileRows;
-    const int warpN = rowBase % w4TileRows / 32;
-    const int half = rowBase % 32 / 16;
-    const uint8_t* unit = units + (int64_t(tile) * groups + pieceK / 2) * w4UnitBytes;
-    const uint4 bits =
-        *reinterpret_cast<const uint4*>(unit + (pieceK % 2) * 4096 + warpN * 1024 + half * 512 + lane * 16);
-    const uint32_t scaleBits = *reinterpret_cast<const uint32_t*>(unit + 8192 + warpN * 64 + (lane / 4) * 8 + half * 4);
-    const float2 scales = __half22float2(*reinterpret_cast<const __half2*>(&scaleBits));
-    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-    for (int step = 0; step < 4; ++step) {
-        uint32_t a[4];
-        int4WordToFragment(words[step], a);
-#pragma unroll
-        for (int i = 0; i < 4; ++i) {
-            const int row = rowBase + lane / 4 + (i % 2) * 8 - firstOut;
-            const int column = pieceK * 64 + step * 16 + (lane % 4) * 2 + (i / 2) * 8;
-            const float scale = i % 2 == 0 ? scales.x : scales.y;
-            const float2 pair = unpackBf16(a[i]);
-            if (row >= 0 && row < out.rows && column < out.cols)
-                *reinterpret_cast<uint32_t*>(out.data + row * out.stride + column) =
-                    packBf16(pair.x * scale, pair.y * scale);
-        }
-    }
-}
-
 } // namespace
 
 cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y, std::int64_t yStride,
@@ -355,22 +321,6 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     if (x.rows <= 32)
         return launch<4, 1, 3>(args, blocks, stream);
     return launch<4, 2, 2>(args, blocks, stream);
-}
-
-cudaError_t launchW4Dequantize(const W4Matrix& weights, int firstOut, MatrixView<__nv_bfloat16> out,
-                               cudaStream_t stream)
-{
-    if (firstOut < 0 || firstOut + out.rows > weights.outFeatures || out.cols != weights.inFeatures ||
-        out.stride % 2 != 0 || out.cols % 2 != 0)
-        return cudaErrorInvalidValue;
-    if (out.rows == 0)
-        return cudaSuccess;
-    constexpr int warps = 8;
-    const int pieces = (out.cols + 63) / 64;
-    const int rowBlocks = (firstOut + out.rows + 15) / 16 - firstOut / 16;
-    const dim3 grid((pieces + warps - 1) / warps, rowBlocks);
-    dequantizeKernel<<<grid, warps * 32, 0, stream>>>(weights.units, weights.groups(), firstOut, out);
-    return cudaGetLastError();
 }
 
 } // namespace octavo::kernels::cuda

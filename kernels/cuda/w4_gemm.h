@@ -97,8 +97,10 @@ constexpr std::size_t w4Arrivals(int outFeatures)
 /// The product in double from the packed units on the host; y: (M, outFeatures).
 void referenceW4Gemm(const float* x, int rows, const std::uint8_t* units, int outFeatures, int inFeatures, double* y);
 
-/// W as bf16, (rows, inFeatures) row-major, for outputs firstOut .. firstOut + rows: scale * (code - 8), rounded once.
+/// W as bf16, (rows, inFeatures) row-major, for outputs firstOut .. firstOut + rows: scale * (code - 8), rounded once
+/// (w4_dequant.cu). With `gatedWidth` all outputs of a gated pair come as gatedRow() has them: gates, then values.
+/// Errors   cudaErrorInvalidValue for outputs that W does not have, and for a gated pair that is not taken whole.
 [[nodiscard]] cudaError_t launchW4Dequantize(const W4Matrix& weights, int firstOut, MatrixView<__nv_bfloat16> out,
-                                             cudaStream_t stream);
+                                             cudaStream_t stream, int gatedWidth = 0);
 
 } // namespace octavo::kernels::cuda

@@ -17,6 +17,9 @@ std::span<const Family> checkFamilies()
         {"select", checkSelect},
         {"sketch", checkSketch},
         {"hot_buffer", checkHotBuffer},
+        {"prefill_attention", checkPrefillAttention},
+        {"gdn_chunk", checkGdnChunks},
+        {"bf16_gemm", checkBf16Gemm},
     };
     return families;
 }

@@ -134,6 +134,18 @@ void checkW4Gemm(Report& report)
             }
         }
         report.expect(wrong == 0, "w4 dequantize N=%d K=%d: %zu values differ", outFeatures, inFeatures, wrong);
+        if (outFeatures % 32 == 0) {
+            DeviceArray<__nv_bfloat16> parted(dequantized.size());
+            OCTAVO_REQUIRE(launchW4Dequantize(weights, 0, denseView(parted.data(), outFeatures, inFeatures), nullptr,
+                                              outFeatures / 2));
+            const std::vector<float> whole = toFloat(values), got = toFloat(parted.download());
+            std::size_t astray = 0;
+            for (int n = 0; n < outFeatures; ++n)
+                astray +=
+                    !std::equal(&whole[std::size_t(n) * inFeatures], &whole[std::size_t(n) * inFeatures] + inFeatures,
+                                &got[std::size_t(gatedRow(n, outFeatures / 2)) * inFeatures]);
+            report.expect(astray == 0, "w4 dequantize gated N=%d: %zu outputs astray", outFeatures, astray);
+        }
     }
 
     const W4Matrix weights{nullptr, 128, 128};

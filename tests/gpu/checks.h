@@ -18,5 +18,8 @@ void checkAttentionDecode(Report& report);
 void checkSelect(Report& report);
 void checkSketch(Report& report);
 void checkHotBuffer(Report& report);
+void checkPrefillAttention(Report& report);
+void checkGdnChunks(Report& report);
+void checkBf16Gemm(Report& report);
 
 } // namespace octavo::gpu

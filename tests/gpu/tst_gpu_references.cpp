@@ -1,11 +1,13 @@
 /// The yardsticks of the CUDA kernels, checked by hand-worked numbers on machines that have no GPU.
 
 #include "kernels/cuda/elementwise.h"
+#include "kernels/cuda/gdn_chunk.h"
 #include "kernels/cuda/gdn_decode.h"
 #include "kernels/cuda/w4_gemm.h"
 
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -28,6 +30,7 @@ private slots:
     void packedPartsShareAMatrix();
     void w4ReferenceMultipliesByHand();
     void deltaRuleStoresAndRecallsAValue();
+    void chunksGiveWhatTheDeltaRuleGivesRowByRow();
     void convolutionSlidesOverItsHistory();
     void ropeRotatesPairsThirtyTwoApart();
     void rmsNormOfEqualValuesIsTheWeight();
@@ -103,6 +106,35 @@ void TestGpuReferences::deltaRuleStoresAndRecallsAValue()
     QVERIFY(std::abs(state[5] - 3.0) < 1e-6);
     QVERIFY(std::abs(state[128 + 5]) < 1e-6);
     QVERIFY(std::abs(output[7] - 1.0 / (1.0 + std::exp(-1.0))) < 1e-6);
+}
+
+void TestGpuReferences::chunksGiveWhatTheDeltaRuleGivesRowByRow()
+{
+    constexpr int rows = 70; // a whole chunk and a part of one
+    const std::vector<float> aLog = {-1.0f, 0.5f}, dtBias = {0.25f, -0.5f}, norm(128, 1.0f);
+    const GdnLayer layer{1, 2, aLog.data(), dtBias.data(), norm.data(), 1e-6f};
+    const auto values = [](std::size_t count, double step) {
+        std::vector<float> out(count);
+        for (std::size_t i = 0; i < count; ++i)
+            out[i] = float(std::sin(double(i) * step) + 0.3);
+        return out;
+    };
+    const std::vector<float> qkv = values(std::size_t(rows) * std::size_t(layer.convDim()), 0.7);
+    const std::vector<float> gate = values(std::size_t(rows) * std::size_t(layer.valueDim()), 1.3);
+    const std::vector<float> beta = values(2 * rows, 2.1), decay = values(2 * rows, 0.9);
+    std::vector<double> state(2 * 128 * 128), output(gate.size());
+    for (std::size_t i = 0; i < state.size(); ++i)
+        state[i] = std::cos(double(i) * 0.11);
+    std::vector<double> chunkedState = state, chunked(gate.size());
+    referenceGdnDecode(state.data(), qkv.data(), beta.data(), decay.data(), gate.data(), rows, layer, output.data());
+    referenceGdnChunks(chunkedState.data(), qkv.data(), beta.data(), decay.data(), gate.data(), rows, layer,
+                       chunked.data());
+    double worst = 0.0;
+    for (std::size_t i = 0; i < state.size(); ++i)
+        worst = std::max(worst, std::abs(state[i] - chunkedState[i]));
+    for (std::size_t i = 0; i < output.size(); ++i)
+        worst = std::max(worst, std::abs(output[i] - chunked[i]));
+    QVERIFY2(worst < 1e-10, qPrintable(QString::number(worst)));
 }
 
 void TestGpuReferences::convolutionSlidesOverItsHistory()
