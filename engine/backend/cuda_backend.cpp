@@ -6,6 +6,8 @@
 #include "kernels/cuda/row_copy.h"
 #include "kernels/cuda/row_peak.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <charconv>
 #include <filesystem>
@@ -18,6 +20,8 @@ using namespace kernels::cuda;
 
 namespace
 {
+
+constexpr std::int64_t mostPrefillBytes = 2'500'000'000;
 
 std::string mib(std::int64_t bytes)
 {
@@ -205,8 +209,7 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_work.attentionParts = work.add(std::int64_t(attentionWorkspaceFloats(shape)) * 4);
     m_work.tables = work.add(m_tables.bytes);
     m_work.best = work.add(maxRows * 4);
-    m_work.bestParts =
-        work.add(std::int64_t(std::max(argmaxWorkspaceWords(maxRows) * 8, peakWorkspaceBytes(maxRows))));
+    m_work.bestParts = work.add(std::int64_t(std::max(argmaxWorkspaceWords(maxRows) * 8, peakWorkspaceBytes(maxRows))));
     if (hasMtp()) {
         m_work.mtpHidden = rowsOf(c.hiddenSize);
         m_work.mtpInput = rowsOf(2 * std::int64_t(c.hiddenSize));
@@ -217,7 +220,16 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
         m_work.peaks = work.add(maxRows * std::int64_t(sizeof(RowPeak)));
     }
     OCTAVO_TRY(m_workMemory, DeviceMemory::allocate(work.bytes(), "work space"));
-    return checkCuda(cudaMemset(m_workMemory.at(), 0, std::size_t(work.bytes())), "clear its work space");
+    OCTAVO_CHECK(checkCuda(cudaMemset(m_workMemory.at(), 0, std::size_t(work.bytes())), "clear its work space"));
+
+    OCTAVO_CHECK(checkCuda(cudaMemGetInfo(&freeBytes, &totalBytes), "tell how much memory is free"));
+    CudaPrefillPaths paths;
+    paths.blocks = options.prefillBlocks;
+    OCTAVO_TRY(m_prefill, CudaPrefill::create(c, m_model, m_sparse.available(), m_contextLimit,
+                                              std::min(mostPrefillBytes, std::int64_t(freeBytes) / 8), paths));
+    if (options.prefillBlocks && !m_prefill.available())
+        spdlog::warn("Contexts are read through the kernels for few rows: {}", m_prefill.why());
+    return {};
 }
 
 BackendInfo CudaBackend::info() const
@@ -228,7 +240,8 @@ BackendInfo CudaBackend::info() const
 BackendStats CudaBackend::stats() const
 {
     BackendStats stats;
-    stats.memoryUsedBytes = m_model.bytes() + m_workMemory.bytes() + m_sparse.workBytes() + m_sequenceBytes;
+    stats.memoryUsedBytes =
+        m_model.bytes() + m_workMemory.bytes() + m_prefill.bytes() + m_sparse.workBytes() + m_sequenceBytes;
     stats.memoryTotalBytes = m_memoryTotal;
     stats.prefillTokens = m_prefillTokens;
     stats.decodeTokens = m_decodeTokens;
@@ -266,7 +279,7 @@ Result<SlotId> CudaBackend::createSequence(std::int64_t maxTokens)
 
 Result<SlotId> CudaBackend::forkSequence(SlotId source, std::int64_t maxTokens)
 {
-    OCTAVO_TRY(CudaSequence* sequence, ready(source, {}));
+    OCTAVO_TRY(CudaSequence * sequence, ready(source, {}));
     OCTAVO_CHECK(fillMtp(*sequence));
     return addSequence(maxTokens, sequence);
 }
@@ -366,7 +379,8 @@ Result<void> CudaBackend::copyState(const CudaSequence& source, CudaSequence& ta
         return {};
     OCTAVO_CHECK(makeRoom(target, source.length));
     return checkCuda(cudaMemcpyAsync(target.pages[target.pages.size() - 1].data(),
-                                     source.pages[source.length / rowPageTokens].data(), std::size_t(m_devicePages->pageBytes()), cudaMemcpyDefault, stream),
+                                     source.pages[source.length / rowPageTokens].data(),
+                                     std::size_t(m_devicePages->pageBytes()), cudaMemcpyDefault, stream),
                      "copy a sequence's rows");
 }
 
@@ -462,22 +476,83 @@ Result<void> CudaBackend::prefill(SlotId slot, std::span<const TokenId> tokens, 
     OCTAVO_CHECK(fillMtp(*sequence));
     const std::scoped_lock turn(deviceTurn(m_device));
     const bool everyRow = logitsOut.size() == rows * vocab;
-    for (std::size_t first = 0; first < rows; first += maxRows) {
-        const Part part{sequence, tokens.subspan(first, std::min<std::size_t>(maxRows, rows - first)), true};
+    for (std::size_t first = 0; first < rows;) {
+        const std::size_t left = rows - first;
+        if (const int blocks = m_prefill.blockRows(sequence->length, left); blocks > 0) {
+            const bool wanted = everyRow || (!logitsOut.empty() && std::size_t(blocks) == left);
+            OCTAVO_TRY(const int read,
+                       readBlocks(*sequence, tokens.subspan(first, std::size_t(blocks)), everyRow,
+                                  wanted ? logitsOut.data() + (everyRow ? first * vocab : 0) : nullptr));
+            first += std::size_t(read);
+            continue;
+        }
+        std::size_t most = maxRows;
+        if (m_prefill.available()) // up to where the next block begins
+            most = std::min<std::size_t>(most, CudaPrefill::blockTokens -
+                                                   std::size_t(sequence->length % CudaPrefill::blockTokens));
+        const Part part{sequence, tokens.subspan(first, std::min(most, left)), true};
         OCTAVO_CHECK(forward(std::span(&part, 1), false));
         OCTAVO_CHECK(readMtp(*sequence, part.tokens, m_workMemory.at<__nv_bfloat16>(m_work.normed)));
         const int count = int(part.tokens.size());
         if (everyRow)
             OCTAVO_CHECK(logits(0, count, logitsOut.data() + first * vocab));
-        else if (!logitsOut.empty() && first + part.tokens.size() == rows)
+        else if (!logitsOut.empty() && part.tokens.size() == left)
             OCTAVO_CHECK(logits(count - 1, 1, logitsOut.data()));
         else // the tables of this pass are still being read
             OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(m_stream.get()), "read a slice"));
         sequence->length += count;
         sequence->pendingRows = 0;
+        first += std::size_t(count);
     }
     m_prefillTokens += std::int64_t(rows);
     return {};
+}
+
+Result<int> CudaBackend::readBlocks(CudaSequence& sequence, std::span<const TokenId> tokens, bool everyRow,
+                                    float* logitsOut)
+{
+    OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
+    int rows = int(tokens.size());
+    Result<void> room = makeRoom(sequence, sequence.length + rows);
+    while (!room && rows > rowPageTokens) { // fewer pages at a time may move out of the way
+        rows = rows / 2 / CudaPrefill::blockTokens * CudaPrefill::blockTokens;
+        room = makeRoom(sequence, sequence.length + rows);
+    }
+    OCTAVO_CHECK(room);
+    CudaPrefill::Slice slice;
+    slice.tokens = tokens.first(std::size_t(rows));
+    slice.position = sequence.length;
+    slice.pendingRows = sequence.pendingRows;
+    slice.sketch = sequence.sketch.get();
+    for (std::int64_t i = 0; i < pagesOf(sequence.length + rows); ++i)
+        slice.pages.push_back(sequence.pages[i].data());
+    for (int layer = 0; layer < gdnLayers(); ++layer) {
+        const auto at = [&](std::int64_t offset) {
+            return sequence.memory.at<__nv_bfloat16>(layer * m_gdnOffsets.bytes + offset);
+        };
+        slice.gdn.push_back({sequence.memory.at<float>(layer * m_gdnOffsets.bytes + m_gdnOffsets.state),
+                             at(m_gdnOffsets.history), at(m_gdnOffsets.pendingInput), at(m_gdnOffsets.pendingQkv),
+                             at(m_gdnOffsets.pendingBeta), at(m_gdnOffsets.pendingDecay)});
+    }
+    OCTAVO_CHECK(m_prefill.run(slice, m_sparse, m_stream.get()));
+    OCTAVO_CHECK(readMtp(sequence, slice.tokens, m_prefill.normed()));
+
+    const std::int64_t rowBytes = std::int64_t(m_config.hiddenSize) * 2;
+    for (int first = 0; logitsOut && first < rows; first += maxRows) {
+        const bool last = first + maxRows >= rows;
+        if (!everyRow && !last)
+            continue;
+        const int from = everyRow ? first : rows - 1, count = everyRow ? std::min(maxRows, rows - first) : 1;
+        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(m_workMemory.at(m_work.normed),
+                                               m_prefill.normed() + std::int64_t(from) * m_config.hiddenSize,
+                                               std::size_t(count * rowBytes), cudaMemcpyDeviceToDevice, m_stream.get()),
+                               "keep the rows that logits are wanted of"));
+        OCTAVO_CHECK(logits(0, count, logitsOut + (everyRow ? std::int64_t(first) * m_config.vocabSize : 0)));
+    }
+    OCTAVO_CHECK(checkCuda(cudaStreamSynchronize(m_stream.get()), "read a slice"));
+    sequence.length += rows;
+    sequence.pendingRows = 0;
+    return rows;
 }
 
 Result<int> CudaBackend::prepareStep(std::span<const StepEntry> entries, std::size_t room, std::vector<Part>& parts)

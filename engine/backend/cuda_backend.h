@@ -21,6 +21,7 @@
 #include "engine/backend/cuda_memory.h"
 #include "engine/backend/cuda_model.h"
 #include "engine/backend/cuda_pages.h"
+#include "engine/backend/cuda_prefill.h"
 #include "engine/backend/cuda_sparse.h"
 #include "engine/memory/paged_rows.h"
 #include "kernels/cuda/attention_input.h"
@@ -65,7 +66,7 @@ public:
     const ModelConfig& config() const override { return m_config; }
     BackendInfo info() const override;
     BackendStats stats() const override;
-    int maxPrefillSlice() const override { return 512; }
+    int maxPrefillSlice() const override { return std::max(512, m_prefill.maxRows()); }
     int maxStepRows() const override { return maxPending; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
     Result<SlotId> createSequence(std::int64_t maxTokens) override;
@@ -193,6 +194,9 @@ private:
 
     /// Runs the parts (at most maxRows rows) through all layers; the final norm's output is left in the work space.
     Result<void> forward(std::span<const Part> parts, bool decode);
+    /// Reads the first of `tokens`, whole blocks, through CudaPrefill and returns how many. `logits`: none, room for the
+    /// last row's, or with `everyRow` for all rows'.
+    Result<int> readBlocks(CudaSequence& sequence, std::span<const TokenId> tokens, bool everyRow, float* logits);
     Result<void> enqueue(const PassShape& shape);
     /// Logits of `rows` rows of the pass from `firstRow` on.
     Result<void> logits(int firstRow, int rows, float* out);
@@ -251,6 +255,7 @@ private:
     std::int64_t m_maxSplits = 0; ///< that the attention's work space has room for
     std::int64_t m_contextLimit = 0;
     CudaSparse m_sparse;
+    CudaPrefill m_prefill;
     int m_sparseRows = 0; ///< of the newest pass
     Graphs<PassShape> m_graphs;
     MtpTableLayout m_mtpTables;
