@@ -47,6 +47,7 @@ std::span<const Family> benchFamilies()
         {"gather", benchGather},
         {"decode_step", benchDecodeStep},
         {"decode_steady", benchDecodeSteady},
+        {"prefill", benchPrefill},
     };
     return families;
 }

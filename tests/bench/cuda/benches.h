@@ -17,6 +17,7 @@ void benchAttentionDecode(Report& report);
 void benchGather(Report& report);
 void benchDecodeStep(Report& report);
 void benchDecodeSteady(Report& report);
+void benchPrefill(Report& report);
 
 std::span<const Family> benchFamilies();
 
