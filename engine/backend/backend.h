@@ -3,7 +3,7 @@
 /// One model on one device, driven step by step.
 ///
 /// The interface is at step level, not operation level, so that a backend may run a whole step as one CUDA graph.
-/// Thread   everything but stats() belongs to the DeviceWorker that owns the backend.
+/// Thread   everything but stats() and hardware() belongs to the DeviceWorker that owns the backend.
 /// Numerics rows are quantised once, when they are written; a sequence's results do not depend on who else is in a
 ///          batch, nor on how its tokens were cut into slices on multiples of 64.
 
@@ -46,6 +46,14 @@ struct BackendStats {
     std::int64_t sparseSteps = 0, denseSteps = 0;
     double tailMass = -1.0;               ///< estimated attention mass left out, newest step; negative: unknown
     double pickOverlap = -1.0;            ///< share of picks that the step before picked too; negative: unknown
+};
+
+/// What the driver says of a card. Negative and empty: not known.
+struct HardwareReading {
+    double temperatureC = -1.0, powerW = -1.0;
+    double computeClockMHz = -1.0, memoryClockMHz = -1.0;
+    std::string link; ///< as it runs now: "PCIe 4 x16"
+    double linkReadBytesPerSecond = -1.0, linkWriteBytesPerSecond = -1.0; ///< of all programs together
 };
 
 /// One sequence's part of a step: 1 token to decode, 1 + k to verify k drafts.
@@ -93,6 +101,10 @@ public:
     virtual const ModelConfig& config() const = 0;
     virtual BackendInfo info() const = 0;
     virtual BackendStats stats() const = 0;
+    virtual HardwareReading hardware() const { return {}; }
+
+    /// Bytes that decoding read from the host tier for this sequence since it began; negative: not known.
+    virtual std::int64_t tierBytesRead(SlotId /*slot*/) const { return -1; }
 
     /// The longest slice prefill() takes; a multiple of 64.
     virtual int maxPrefillSlice() const = 0;

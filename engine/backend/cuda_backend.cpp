@@ -12,6 +12,7 @@
 #include <charconv>
 #include <filesystem>
 #include <fstream>
+#include <numeric>
 
 namespace octavo::engine
 {
@@ -28,14 +29,25 @@ std::string mib(std::int64_t bytes)
     return std::to_string((bytes + (1 << 20) - 1) >> 20) + " MiB";
 }
 
-/// "PCIe 4 x16" as the kernel reports the link's present state; empty where it does not.
-std::string linkOf(int device)
+/// "0000:01:00.0"; empty where it is not known.
+std::string busId(int device)
 {
     char id[32] = {};
-    if (cudaDeviceGetPCIBusId(id, sizeof id, device) != cudaSuccess)
+    if (cudaDeviceGetPCIBusId(id, sizeof id, device) != cudaSuccess) {
+        cudaGetLastError();
         return {};
+    }
     std::string name(id);
     std::ranges::transform(name, name.begin(), [](unsigned char c) { return char(std::tolower(c)); });
+    return name;
+}
+
+/// "PCIe 4 x16", the most that the link can do; empty where the kernel does not tell.
+std::string linkOf(int device)
+{
+    const std::string name = busId(device);
+    if (name.empty())
+        return {};
     const std::string folder = "/sys/bus/pci/devices/" + name + "/";
     double speed = 0.0;
     int width = 0;
@@ -122,6 +134,9 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     cudaDeviceProp properties{};
     OCTAVO_CHECK(checkCuda(cudaGetDeviceProperties(&properties, m_device), "describe itself"));
     m_description = properties.name;
+    m_link = linkOf(m_device);
+    if (const std::string id = busId(m_device); !id.empty())
+        m_nvml = std::make_unique<NvmlWatch>(id);
     m_memoryTotal = std::int64_t(properties.totalGlobalMem);
     m_multiprocessors = properties.multiProcessorCount;
     m_budget = options.memoryBudgetBytes;
@@ -169,8 +184,8 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_tables.pages = tables.add(maxPending * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*)));
     m_tables.bytes = tables.bytes();
     OCTAVO_TRY(m_tableMemory, PinnedMemory::allocate(m_tables.bytes, "the step's tables"));
-    OCTAVO_TRY(m_bytesRead, PinnedMemory::allocate(sizeof(unsigned long long), "counters"));
-    *m_bytesRead.at<unsigned long long>(0) = 0;
+    OCTAVO_TRY(m_bytesRead, PinnedMemory::allocate(CudaSparse::numCounters * 8, "counters"));
+    std::fill_n(m_bytesRead.at<unsigned long long>(0), CudaSparse::numCounters, 0);
     OCTAVO_TRY(m_best, PinnedMemory::allocate(maxRows * 4, "the best tokens"));
     if (hasMtp()) {
         MemoryLayout mtp;
@@ -256,6 +271,23 @@ BackendStats CudaBackend::stats() const
     return stats;
 }
 
+HardwareReading CudaBackend::hardware() const
+{
+    HardwareReading reading = m_nvml ? m_nvml->newest() : HardwareReading{};
+    if (reading.link.empty())
+        reading.link = m_link;
+    return reading;
+}
+
+std::int64_t CudaBackend::tierBytesRead(SlotId slot) const
+{
+    const auto it = m_sequences.find(slot);
+    if (it == m_sequences.end() || !it->second.hot)
+        return -1;
+    const CudaHotBuffer& hot = *it->second.hot;
+    return std::int64_t(m_bytesRead.at<unsigned long long>(0)[*hot.counter]) - hot.counted;
+}
+
 std::int64_t CudaBackend::pagesOf(std::int64_t tokens)
 {
     return (tokens + rowPageTokens - 1) / rowPageTokens;
@@ -324,6 +356,7 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
     OCTAVO_TRY(sequence.memory, DeviceMemory::allocate(stateBytes(), "the state of a sequence"));
     if (tiered) {
         OCTAVO_TRY(sequence.hot, m_sparse.makeHotBuffer(maxTokens, stream));
+        sequence.hot->counted = std::int64_t(m_bytesRead.at<unsigned long long>(0)[*sequence.hot->counter]);
     }
     if (frozen) {
         sequence.sketch = source->sketch;
@@ -601,7 +634,8 @@ void CudaBackend::finishStep(std::span<const Part> parts)
     if (parts.empty())
         return;
     ++(m_sparseRows > 0 ? m_sparseSteps : m_denseSteps);
-    m_tierBytes = std::int64_t(*m_bytesRead.at<unsigned long long>(0));
+    const auto* counters = m_bytesRead.at<unsigned long long>(0);
+    m_tierBytes = std::int64_t(std::accumulate(counters, counters + CudaSparse::numCounters, 0ULL));
     m_misses = m_tierBytes / (std::int64_t(m_config.numKvHeads) * kvHeadBytes);
 }
 

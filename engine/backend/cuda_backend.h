@@ -24,6 +24,7 @@
 #include "engine/backend/cuda_prefill.h"
 #include "engine/backend/cuda_sparse.h"
 #include "engine/memory/paged_rows.h"
+#include "engine/metrics/nvml_watch.h"
 #include "kernels/cuda/attention_input.h"
 
 #include <algorithm>
@@ -66,6 +67,8 @@ public:
     const ModelConfig& config() const override { return m_config; }
     BackendInfo info() const override;
     BackendStats stats() const override;
+    HardwareReading hardware() const override;
+    std::int64_t tierBytesRead(SlotId slot) const override;
     int maxPrefillSlice() const override { return std::max(512, m_prefill.maxRows()); }
     int maxStepRows() const override { return maxPending; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
@@ -242,7 +245,8 @@ private:
 
     const ModelConfig m_config;
     int m_device = 0;
-    std::string m_description;
+    std::string m_description, m_link;
+    std::unique_ptr<NvmlWatch> m_nvml;
     std::int64_t m_memoryTotal = 0, m_budget = 0;
     CudaStream m_stream;
     CudaModel m_model;

@@ -401,7 +401,8 @@ Result<void> CudaBackend::finishPass()
 {
     if (m_sparse.available())
         OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(m_bytesRead.at<unsigned long long>(0), m_sparse.bytesRead(),
-                                               sizeof(unsigned long long), cudaMemcpyDeviceToHost, m_stream.get()),
+                                               CudaSparse::numCounters * sizeof(unsigned long long),
+                                               cudaMemcpyDeviceToHost, m_stream.get()),
                                "return its counters"));
     return checkCuda(cudaStreamSynchronize(m_stream.get()), "finish a step");
 }

@@ -99,10 +99,14 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     OCTAVO_TRY(sparse.m_work, DeviceMemory::allocate(at.bytes * maxRows, "the picks of a step"));
     sparse.m_scoreBytes = (tokens * config.numHeads * std::int64_t(sizeof(__half)) + 255) / 256 * 256;
     OCTAVO_TRY(sparse.m_scores, DeviceMemory::allocate(sparse.m_scoreBytes * scoreBuffers, "sketch scores"));
-    OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(sizeof(unsigned long long), "counters"));
+    OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(numCounters * sizeof(unsigned long long), "counters"));
     OCTAVO_CHECK(
         checkCuda(cudaMemset(sparse.m_work.at(), 0, std::size_t(sparse.m_work.bytes())), "clear its work space"));
-    OCTAVO_CHECK(checkCuda(cudaMemset(sparse.m_counters.at(), 0, sizeof(unsigned long long)), "clear its counters"));
+    OCTAVO_CHECK(checkCuda(cudaMemset(sparse.m_counters.at(), 0, std::size_t(sparse.m_counters.bytes())),
+                           "clear its counters"));
+    sparse.m_freeCounters = std::make_shared<std::vector<int>>();
+    for (int counter = numCounters; counter-- > 0;)
+        sparse.m_freeCounters->push_back(counter);
     sparse.m_available = true;
     return sparse;
 }
@@ -193,6 +197,7 @@ Result<CudaHotBuffer> CudaSparse::makeHotBuffer(std::int64_t tokens, cudaStream_
     CudaHotBuffer hot;
     hot.tokens = tokens;
     hot.slots = slots(tokens);
+    hot.counter = takeCounter();
     const HotOffsets at = hotOffsets(tokens, hot.slots);
     OCTAVO_TRY(hot.memory,
                DeviceMemory::allocate(at.bytes * m_layers, "a hot buffer of " + std::to_string(hot.slots) + " rows"));
@@ -203,6 +208,19 @@ Result<CudaHotBuffer> CudaSparse::makeHotBuffer(std::int64_t tokens, cudaStream_
                                "clear a hot buffer"));
     }
     return hot;
+}
+
+/// More sequences than counters share the last one.
+std::shared_ptr<const int> CudaSparse::takeCounter() const
+{
+    if (m_freeCounters->size() <= 1)
+        return std::make_shared<const int>(numCounters - 1);
+    const int counter = m_freeCounters->back();
+    m_freeCounters->pop_back();
+    return {new int(counter), [free = m_freeCounters](const int* taken) {
+                free->push_back(*taken);
+                delete taken;
+            }};
 }
 
 const std::uint8_t* CudaSparse::hotRows(const CudaHotBuffer& hot, int layer) const
@@ -256,7 +274,7 @@ CudaSparse::RowTables CudaSparse::rowTables(int row, int layer, const SparseRang
                      ints(m_offsets.missTokens),
                      ints(m_offsets.missSlots),
                      ints(m_offsets.numMisses),
-                     bytesRead(),
+                     bytesRead() + *hot.counter,
                      pages};
     return tables;
 }

@@ -20,6 +20,7 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <vector>
 
 namespace octavo::engine
 {
@@ -36,6 +37,8 @@ struct CudaHotBuffer {
     DeviceMemory memory;
     std::int32_t slots = 0;
     std::int64_t tokens = 0;
+    std::shared_ptr<const int> counter; ///< number of its count of bytes read
+    std::int64_t counted = 0;           ///< by those who had the counter before
 };
 
 /// Which rows beside its picks a query reads.
@@ -94,8 +97,10 @@ public:
     {
         return m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.rowIds);
     }
-    /// Bytes read by gathers since the start, on the device.
+    /// Bytes read by gathers since the start, on the device: numCounters of them, which hot buffers take in turn. They
+    /// only grow.
     unsigned long long* bytesRead() const { return m_counters.at<unsigned long long>(); }
+    static constexpr int numCounters = 256;
     std::int64_t workBytes() const { return m_available ? m_basis.bytes() + m_work.bytes() + m_scores.bytes() : 0; }
 
 private:
@@ -109,6 +114,7 @@ private:
         std::int64_t slotOfToken = 0, tokenOfSlot = 0, marks = 0, hand = 0, rows = 0, bytes = 0;
     };
     HotOffsets hotOffsets(std::int64_t tokens, std::int32_t slots) const;
+    std::shared_ptr<const int> takeCounter() const;
     std::int32_t slots(std::int64_t tokens) const;
 
     int m_layers = 0, m_heads = 0, m_kvHeads = 0, m_topK = 0;
@@ -118,6 +124,7 @@ private:
     SparseSettings m_settings;
     std::int64_t m_basisFloats = 0, m_meansAt = 0; // of a layer
     DeviceMemory m_basis, m_work, m_scores, m_counters;
+    std::shared_ptr<std::vector<int>> m_freeCounters;
     std::int64_t m_scoreBytes = 0;
     WorkOffsets m_offsets;
 };

@@ -26,6 +26,7 @@ struct AgentMetrics {
     double worstGapMs = -1.0;         ///< longest wait between two tokens of this agent's current answer
     double ttftMs = -1.0;             ///< time to first token of the current or last answer
     std::int64_t totalDecodeTokens = 0;
+    std::int64_t tierBytesRead = -1;  ///< from the host tier (over PCIe on a GPU) for the current or last answer
 };
 
 /// One stretch of work of a device, for the scheduler strip.
@@ -50,7 +51,9 @@ struct DeviceMetrics {
     double decodeTokensPerSecond = 0.0;
     double prefillTokensPerSecond = 0.0;
     double temperatureC = -1.0, powerW = -1.0;
+    double computeClockMHz = -1.0, memoryClockMHz = -1.0;
     std::string link;                 ///< "PCIe 4 x16", empty when not known
+    double linkReadBytesPerSecond = -1.0, linkWriteBytesPerSecond = -1.0; ///< as the driver sees it, all programs
 };
 
 struct MetricsSnapshot {

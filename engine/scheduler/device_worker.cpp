@@ -149,6 +149,14 @@ void DeviceWorker::publish(Scheduler& scheduler)
     metrics.device = m_info.device;
     metrics.description = m_info.description;
     metrics.weightBytes = m_info.weightBytes;
+    HardwareReading hardware = m_backend->hardware();
+    metrics.temperatureC = hardware.temperatureC;
+    metrics.powerW = hardware.powerW;
+    metrics.computeClockMHz = hardware.computeClockMHz;
+    metrics.memoryClockMHz = hardware.memoryClockMHz;
+    metrics.link = std::move(hardware.link);
+    metrics.linkReadBytesPerSecond = hardware.linkReadBytesPerSecond;
+    metrics.linkWriteBytesPerSecond = hardware.linkWriteBytesPerSecond;
     scheduler.describe(metrics);
     m_metrics.publish(std::move(metrics));
     m_residents.publish(scheduler.residentPrefixes());

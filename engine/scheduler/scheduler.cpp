@@ -597,6 +597,15 @@ int Scheduler::numRequests() const
     return int(std::ranges::count_if(m_tasks, [](const auto& task) { return !task->isIdleWork(); }));
 }
 
+/// Of an answer that is being written or has just ended.
+void Scheduler::noteTierBytes(const Task& task)
+{
+    if (task.slot == noSlot || task.state != Task::State::Writing || m_failure)
+        return;
+    if (const auto agent = m_agents.find(task.request.agent); agent != m_agents.end())
+        agent->second.metrics.tierBytesRead = m_backend.tierBytesRead(task.slot);
+}
+
 void Scheduler::describe(DeviceMetrics& metrics)
 {
     const std::int64_t now = m_options.nowUs();
@@ -607,6 +616,8 @@ void Scheduler::describe(DeviceMetrics& metrics)
     metrics.prefillTokensPerSecond = m_prefillRate.perSecond(now);
     metrics.recentWork = m_work.recent(now);
     metrics.agents.clear();
+    for (const auto& task : m_tasks)
+        noteTierBytes(*task);
     for (auto& [id, agent] : m_agents) {
         AgentMetrics& values = agent.metrics;
         values.decodeTokensPerSecond = values.state == SequenceState::Writing ? agent.decode.perSecond(now) : -1.0;

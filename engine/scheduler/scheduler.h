@@ -119,6 +119,7 @@ private:
     void finish(Task& task, FinishReason reason);
     void fail(Task& task, Error error);
     void end(Task& task);
+    void noteTierBytes(const Task& task);
     void deviceFailed(const Error& error);
     void readAnswerWhenIdle(const Task& task);
     void dropIdleWork(AgentId agent);

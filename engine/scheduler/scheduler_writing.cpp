@@ -201,6 +201,7 @@ void Scheduler::fail(Task& task, Error error)
 /// Frees what a task holds. Its last event is the caller's to send.
 void Scheduler::end(Task& task)
 {
+    noteTierBytes(task);
     task.ended = true;
     if (task.slot != noSlot && !m_failure)
         m_backend.destroySequence(task.slot);

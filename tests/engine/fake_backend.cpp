@@ -53,6 +53,14 @@ BackendStats FakeBackend::stats() const
     return stats;
 }
 
+std::int64_t FakeBackend::tierBytesRead(SlotId slot) const
+{
+    const auto found = m_sequences.find(slot);
+    return found == m_sequences.end() || m_device->tierBytesPerRow < 0
+               ? -1
+               : found->second.steppedRows * m_device->tierBytesPerRow;
+}
+
 std::int64_t FakeBackend::sequenceBytes(std::int64_t tokens) const
 {
     return m_device->stateBytes + tokens * m_device->bytesPerToken;
@@ -72,7 +80,7 @@ Result<SlotId> FakeBackend::add(Sequence sequence)
 
 Result<SlotId> FakeBackend::createSequence(std::int64_t maxTokens)
 {
-    return add({{}, {}, maxTokens, sequenceBytes(maxTokens), 0});
+    return add({{}, {}, maxTokens, sequenceBytes(maxTokens), 0, 0});
 }
 
 Result<SlotId> FakeBackend::forkSequence(SlotId source, std::int64_t maxTokens)
@@ -146,6 +154,7 @@ Result<void> FakeBackend::step(std::span<const StepEntry> entries, std::span<flo
             ++row;
         }
         sequence->uncommittedRows = entry.tokens.size() > 1 ? int(entry.tokens.size()) : 0;
+        sequence->steppedRows += std::int64_t(entry.tokens.size());
     }
     ++m_device->steps;
     m_device->widestStep = std::max(m_device->widestStep.load(), int(entries.size()));

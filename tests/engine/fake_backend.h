@@ -41,6 +41,7 @@ struct FakeDevice {
     std::int64_t passUs = 0;            ///< each depth of a draft()
     float mtpChance = 0.9f;             ///< that it gives each of its tokens
     bool picksBest = false;             ///< has stepBest()
+    std::int64_t tierBytesPerRow = -1;  ///< that each row of a step reads from the host tier; negative: not known
     /// Called at the start of each prefill(), step() and draft(), on the worker's thread.
     std::function<void(const std::string& call)> onCall;
 
@@ -69,6 +70,7 @@ public:
     const engine::ModelConfig& config() const override { return m_config; }
     engine::BackendInfo info() const override { return {m_device->name, "a fake for tests", "fake", 0}; }
     engine::BackendStats stats() const override;
+    std::int64_t tierBytesRead(engine::SlotId slot) const override;
     int maxPrefillSlice() const override { return m_device->maxSlice; }
     int maxStepRows() const override { return m_device->maxRows; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
@@ -98,6 +100,7 @@ private:
         std::int64_t maxTokens = 0;
         std::int64_t ownBytes = 0;
         int uncommittedRows = 0;
+        std::int64_t steppedRows = 0;
     };
 
     Sequence* find(engine::SlotId slot);

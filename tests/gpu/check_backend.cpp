@@ -221,6 +221,11 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
                 fewDriver.destroy(slot);
         }
 
+        const std::int64_t own = squeezed->tierBytesRead(squeezedSlot), shared = few->tierBytesRead(thawed);
+        report.expect(own > 0 && own <= squeezed->stats().tierBytesRead && shared > 0 &&
+                          shared < few->stats().tierBytesRead && dense->tierBytesRead(denseSlot) < 0,
+                      "sparse decode: bytes over the link are not counted for each sequence");
+
         // What follows is read over pages that have moved to the host tier meanwhile.
         const auto more = std::span(ids).first(std::min<std::size_t>(ids.size(), 500));
         const double after =

@@ -495,6 +495,32 @@ private slots:
         }
     }
 
+    void bytesFromTheHostTierAreShownForEachAgent()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions& options) {
+            device.tierBytesPerRow = 1000;
+            options.readAnswersWhenIdle = false;
+        });
+        const auto bytesOf = [&](std::uint32_t agent) {
+            DeviceMetrics metrics;
+            bench.scheduler->describe(metrics);
+            const auto found = std::ranges::find(metrics.agents, AgentId{agent}, &AgentMetrics::agent);
+            return found == metrics.agents.end() ? std::int64_t(-2) : found->tierBytesRead;
+        };
+        bench.ask(0, someTokens(70, 0), 12);
+        bench.ask(1, someTokens(70, 1), 5);
+        while (bytesOf(0) < 3000)
+            QVERIFY(bench.scheduler->runRound());
+        bench.runAll();
+        QCOMPARE(bytesOf(0), std::int64_t(11'000)); // the first token is the reading's
+        QCOMPARE(bytesOf(1), std::int64_t(4'000));
+        bench.run(bench.ask(1, someTokens(70, 2), 8));
+        QCOMPARE(bytesOf(1), std::int64_t(7'000));
+        bench.device->tierBytesPerRow = -1;
+        bench.run(bench.ask(1, someTokens(70, 3), 8));
+        QCOMPARE(bytesOf(1), std::int64_t(-1));
+    }
+
     void aFaultAtAnyCallEndsEachRequestExactlyOnce()
     {
         for (const ErrorCode code : {ErrorCode::DeviceFailure, ErrorCode::OutOfMemory, ErrorCode::InvalidArgument}) {
