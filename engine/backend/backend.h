@@ -75,14 +75,18 @@ struct DraftChain {
     std::vector<float> chances;
 };
 
+/// Whether an image brings its rows: beside a longer one of its layout it need not.
+enum class ImageRows { Left, Taken };
+
 /// What a frozen sequence holds, for writing to a file: parts that stay as they are for as long as `storage` lives.
 /// They may be read on another thread; `storage` must be let go of on the backend's.
 struct SequenceImage {
     using Parts = std::vector<std::span<const std::byte>>;
     Parts state; ///< what a shorter sequence has of its own
     Parts rows;  ///< what all that begin with the same tokens have in common: a shorter one's are a beginning of them
+    std::int64_t rowBytes = 0; ///< of all rows, where they were not asked for too
     int layout = 0; ///< only images of one layout have rows in common
-    std::shared_ptr<const void> storage;
+    std::shared_ptr<const void> storage; ///< counts as the backend's memory, as far as no sequence holds the same
 
     static std::int64_t bytes(const Parts& parts)
     {
@@ -160,7 +164,8 @@ public:
 
     /// Names the layout of images and all that decides their values; empty where sequences cannot be saved.
     virtual std::string imageFormat() const { return {}; }
-    virtual Result<SequenceImage> imageOf(SlotId /*slot*/)
+    /// Fails with OutOfMemory where what must be copied for it does not fit what sequences may take.
+    virtual Result<SequenceImage> imageOf(SlotId /*slot*/, ImageRows /*rows*/)
     {
         return Error{ErrorCode::Unsupported, "this device cannot save contexts"};
     }

@@ -122,6 +122,7 @@ CpuBackend::CpuBackend(CpuModel model, const cpu::Kernels& kernels, int threads,
     , m_forward(m_model, kernels, threads, passRows, &m_sparse)
 {
     m_rows.reserve(std::size_t(maxStepRows()));
+    m_self = std::make_shared<CpuBackend*>(this);
 }
 
 BackendInfo CpuBackend::info() const
@@ -178,24 +179,20 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
         if (maxTokens > held)
             bytes += m_sparse.sequenceBytes(maxTokens) - m_sparse.sharedBytes(*source);
     }
-    std::int64_t budget = m_budget;
-    if (budget <= 0) {
-        const auto memory = availableMemory();
-        budget = memory ? m_reservedBytes + memory->freeBytes : std::numeric_limits<std::int64_t>::max();
-    }
+    const std::int64_t budget = this->budget();
     if (bytes > budget - m_reservedBytes)
         return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
                                                  mib(bytes) + ", but of " + mib(budget) + " for sequences only " +
                                                  mib(budget - m_reservedBytes) + " are free"};
     try {
         auto sequence = std::make_unique<CpuSequence>(m_pages, m_recurrent, maxTokens);
-        if (sequence->recurrent.empty() && m_recurrent.totalFloats() > 0)
+        if (sequence->recurrentPages->empty() && m_recurrent.totalFloats() > 0)
             return Error{ErrorCode::OutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
                                                      mib(bytes) + ", which could not be had"};
         if (source) {
             sequence->length = held;
             sequence->kv.shareFrom(source->kv, held);
-            std::copy_n(source->recurrent.as<float>(), m_recurrent.totalFloats(), sequence->recurrent.as<float>());
+            std::copy_n(source->recurrent(), m_recurrent.totalFloats(), sequence->recurrent());
             OCTAVO_CHECK(m_sparse.fork(*source, *sequence));
         }
         const SlotId slot{m_nextSlot};
@@ -210,24 +207,59 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
     }
 }
 
+/// Of all sequences and images together.
+std::int64_t CpuBackend::budget() const
+{
+    if (m_budget > 0)
+        return m_budget;
+    const auto memory = availableMemory();
+    return memory ? m_reservedBytes + memory->freeBytes : std::numeric_limits<std::int64_t>::max();
+}
+
 std::int64_t CpuBackend::pagesToTake(std::int64_t length, std::int64_t maxTokens, std::int64_t held) const
 {
     return maxTokens <= length ? 0 : std::max<std::int64_t>(0, m_sparse.mostPages(length, maxTokens) - held);
 }
 
-/// Pages in use count once, whoever shares them and whoever took them first; on top comes what sequences may still take.
+/// What an image is made of. All but the copies is shared with sequences, and the image's own once those are gone.
+struct CpuBackend::ImageStorage {
+    std::shared_ptr<BigPages> recurrent;
+    KvRows kv;
+    std::optional<HostTier> tier;
+    std::vector<std::vector<std::byte>> lastPages; // of each layer: sharers may append to them, so they are copied
+
+    std::int64_t copiedBytes() const
+    {
+        std::int64_t bytes = 0;
+        for (const auto& page : lastPages)
+            bytes += std::int64_t(page.size());
+        return bytes;
+    }
+};
+
+/// Pages in use count once, whoever shares them and whoever took them first; so do states. On top comes what sequences
+/// may still take.
 void CpuBackend::countMemory()
 {
     const std::int64_t inUse = m_pages.pagesInUse();
-    std::int64_t reserved = inUse, drafts = 0;
+    std::int64_t reserved = inUse, copies = 0;
+    m_states.clear();
     for (const auto& [slot, sequence] : m_sequences) {
         reserved += pagesToTake(sequence->length, sequence->maxTokens, sequence->kv.heldPages());
-        drafts += std::int64_t(sequence->pending.bytes());
+        copies += std::int64_t(sequence->pending.bytes());
+        m_states.push_back(sequence->recurrentPages.get());
     }
-    const std::int64_t states = std::int64_t(m_sequences.size()) * m_recurrent.totalFloats();
+    for (const auto& weak : m_images) {
+        if (const auto image = weak.lock()) {
+            copies += image->copiedBytes();
+            m_states.push_back(image->recurrent.get());
+        }
+    }
+    std::ranges::sort(m_states);
+    const std::int64_t states = std::ranges::unique(m_states).begin() - m_states.begin();
     m_kvBytes = inUse * m_pages.shape().pageBytes();
-    m_reservedBytes = reserved * m_pages.shape().pageBytes() + states * std::int64_t(sizeof(float)) + m_tierBytes +
-                      drafts;
+    m_reservedBytes = reserved * m_pages.shape().pageBytes() +
+                      states * m_recurrent.totalFloats() * std::int64_t(sizeof(float)) + m_tierBytes + copies;
 }
 
 void CpuBackend::destroySequence(SlotId slot)
@@ -248,6 +280,12 @@ void CpuBackend::countTier()
     for (const auto& [slot, sequence] : m_sequences) {
         m_tierBytes += m_sparse.reservedBytes(*sequence);
         held += sequence->sparse ? sequence->sparse->tier().ownedBytes() : 0;
+    }
+    for (const auto& weak : m_images) {
+        const auto image = weak.lock();
+        const std::int64_t own = image && image->tier ? image->tier->ownedBytes() : 0;
+        m_tierBytes += own;
+        held += own;
     }
     m_tierHeldBytes = held;
 }
@@ -480,51 +518,83 @@ std::string CpuBackend::imageFormat() const
 
 /// State: the recurrent one, then the int8 pages from the tier's end on. Rows: the first int8 page, then the tier's
 /// pages, all layers of one before the next; or, where no row is in the tier, all int8 pages.
-Result<SequenceImage> CpuBackend::imageOf(SlotId slot)
+Result<SequenceImage> CpuBackend::imageOf(SlotId slot, ImageRows rows)
 {
     OCTAVO_TRY(CpuSequence* const sequence, ready(slot, {}));
     OCTAVO_CHECK(fillMtp(*sequence));
-    struct Storage {
-        std::vector<float> recurrent;
-        KvRows kv;
-        std::optional<HostTier> tier;
-        std::vector<std::vector<std::byte>> lastPages; // of each layer: sharers may append to them, so they are copied
-    };
-    const std::int64_t floats = m_recurrent.totalFloats();
-    auto storage = std::make_shared<Storage>(Storage{
-        {sequence->recurrent.as<float>(), sequence->recurrent.as<float>() + floats}, KvRows(m_pages), std::nullopt, {}});
-    storage->kv.shareFrom(sequence->kv, sequence->length); // whoever writes to them next copies first
-    SequenceImage image;
-    image.state.push_back(std::as_bytes(std::span(storage->recurrent)));
     const int tierPages = m_sparse.tierPages(sequence->length);
-    if (std::int64_t(tierPages) * cpu::pageTokens > sequence->tierTokens) // the page moves with the row that comes next
+    const std::int64_t tierTokens = std::int64_t(tierPages) * cpu::pageTokens;
+    if (tierTokens > sequence->tierTokens) // the page moves with the row that comes next
         return Error{ErrorCode::InvalidArgument, name(slot) + " of " + std::to_string(sequence->length) +
                                                      " tokens cannot be saved; a multiple of 64 can"};
+    const bool takesRows = rows == ImageRows::Taken;
+    std::int64_t copies = sequence->isFrozen() ? 0 : m_recurrent.totalFloats() * std::int64_t(sizeof(float));
+    if (tierPages > 0 && takesRows && tierTokens % m_sparse.attention()->shape().pageTokens() > 0)
+        copies += m_model.attentionLayers * m_sparse.attention()->shape().pageBytes();
+    if (const std::int64_t budget = this->budget(); copies > budget - m_reservedBytes)
+        return Error{ErrorCode::OutOfMemory, "Saving " + name(slot) + " needs " + mib(copies) + ", but of " + mib(budget) +
+                                                 " for sequences only " + mib(budget - m_reservedBytes) + " are free"};
+    const auto storage = newImage(*sequence);
+    if (storage->recurrent->empty() && m_recurrent.totalFloats() > 0)
+        return Error{ErrorCode::OutOfMemory, "Saving " + name(slot) + " needs " + mib(copies) + ", which could not be had"};
+    SequenceImage image;
+    image.layout = tierPages > 0 ? 1 : 0;
+    image.state.push_back({storage->recurrent->as<std::byte>(), std::size_t(m_recurrent.totalFloats()) * sizeof(float)});
     for (int page = 0; page < storage->kv.pages(); ++page) {
-        if (page == 0 || tierPages == 0)
-            image.rows.push_back(storage->kv.pageBytes(page));
-        else if (page >= tierPages)
+        const bool isRow = page == 0 || tierPages == 0;
+        if (isRow) {
+            image.rowBytes += m_pages.shape().pageBytes();
+            if (takesRows)
+                image.rows.push_back(storage->kv.pageBytes(page));
+        } else if (page >= tierPages) {
             image.state.push_back(storage->kv.pageBytes(page));
+        }
     }
     if (tierPages > 0) {
-        const std::int64_t tokens = std::int64_t(tierPages) * cpu::pageTokens;
-        OCTAVO_TRY(storage->tier, sequence->sparse->tier().fork(tokens, tokens));
-        const HostTier& tier = *storage->tier;
-        for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page) {
-            for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
-                if ((page + 1) * tier.shape().pageTokens() <= tokens) {
-                    image.rows.push_back(tier.pageBytes(layer, page));
-                    continue;
+        image.rowBytes += m_sparse.attention()->shape().bytes(tierTokens);
+        if (takesRows) {
+            OCTAVO_TRY(storage->tier, sequence->sparse->tier().fork(tierTokens, tierTokens));
+            const HostTier& tier = *storage->tier;
+            for (std::int64_t page = 0; page < tier.pagesPerLayer(); ++page) {
+                for (int layer = 0; layer < tier.shape().numLayers; ++layer) {
+                    if ((page + 1) * tier.shape().pageTokens() <= tierTokens) {
+                        image.rows.push_back(tier.pageBytes(layer, page));
+                        continue;
+                    }
+                    auto& copy = storage->lastPages.emplace_back(std::size_t(tier.shape().pageBytes()));
+                    tier.copyPage(layer, page, tierTokens, copy.data());
+                    image.rows.push_back(copy);
                 }
-                auto& copy = storage->lastPages.emplace_back(std::size_t(tier.shape().pageBytes()));
-                tier.copyPage(layer, page, tokens, copy.data());
-                image.rows.push_back(copy);
             }
         }
-        image.layout = 1;
     }
-    image.storage = std::move(storage);
+    image.storage = storage;
+    countTier();
+    countMemory();
     return image;
+}
+
+/// Shares what a sequence holds, and lists it among the images until it is let go of.
+std::shared_ptr<CpuBackend::ImageStorage> CpuBackend::newImage(const CpuSequence& sequence)
+{
+    const auto letGo = [owner = std::weak_ptr(m_self)](ImageStorage* image) {
+        delete image;
+        if (const auto backend = owner.lock()) {
+            std::erase_if((*backend)->m_images, [](const auto& weak) { return weak.expired(); });
+            (*backend)->countTier();
+            (*backend)->countMemory();
+        }
+    };
+    std::shared_ptr<ImageStorage> storage(new ImageStorage{sequence.recurrentPages, KvRows(m_pages), std::nullopt, {}},
+                                          letGo);
+    storage->kv.shareFrom(sequence.kv, sequence.length); // whoever writes to them next copies first
+    if (!sequence.isFrozen()) { // its state moves on
+        storage->recurrent = std::make_shared<BigPages>(sequence.recurrentPages->bytes());
+        if (!storage->recurrent->empty())
+            std::copy_n(sequence.recurrent(), m_recurrent.totalFloats(), storage->recurrent->as<float>());
+    }
+    m_images.push_back(storage);
+    return storage;
 }
 
 Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const std::byte> state,
@@ -557,7 +627,7 @@ Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const 
                                                         std::to_string(length) + " tokens"}
                     : tier.error();
     }
-    std::memcpy(sequence.recurrent.as<std::byte>(), state.data(), std::size_t(recurrentBytes));
+    std::memcpy(sequence.recurrentPages->as<std::byte>(), state.data(), std::size_t(recurrentBytes));
     m_forward.parallel()(pages, [&](std::int64_t page) {
         if (!sequence.kv.holds(int(page)))
             return;

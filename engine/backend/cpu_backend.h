@@ -35,7 +35,7 @@ public:
     bool hasMtp() const override { return m_model.mtp.has_value(); }
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     std::string imageFormat() const override;
-    Result<SequenceImage> imageOf(SlotId slot) override;
+    Result<SequenceImage> imageOf(SlotId slot, ImageRows rows) override;
     Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
                                    std::span<const std::byte> rows) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
@@ -48,6 +48,8 @@ public:
     std::vector<std::int32_t> picks(SlotId slot, int layer, int list) const;
 
 private:
+    struct ImageStorage;
+
     CpuBackend(CpuModel model, const kernels::cpu::Kernels& kernels, int threads, const BackendOptions& options);
 
     Result<SlotId> addSequence(std::int64_t maxTokens, const CpuSequence* source);
@@ -61,8 +63,10 @@ private:
     /// MTP's rows up to the newest position's.
     Result<void> fillMtp(CpuSequence& sequence);
     void countMemory();
-    /// Host tiers change only with the sequences: what they fill was reserved.
+    /// Host tiers change only with the sequences and images: what they fill was reserved.
     void countTier();
+    std::int64_t budget() const;
+    std::shared_ptr<ImageStorage> newImage(const CpuSequence& sequence);
 
     const CpuModel m_model;
     const kernels::cpu::Kernels& m_kernels;
@@ -77,8 +81,11 @@ private:
     std::vector<std::pair<CpuSequence*, int>> m_sparseRows;
     std::vector<CpuDraft> m_drafts;
     std::int32_t m_nextSlot = 0;
+    std::vector<std::weak_ptr<const ImageStorage>> m_images;
+    std::vector<const BigPages*> m_states; // each once, whoever shares it
     std::int64_t m_tierBytes = 0;
     std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_tierHeldBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
+    std::shared_ptr<CpuBackend*> m_self; // what images find their backend by; gone before all the rest
 };
 
 } // namespace octavo::engine

@@ -38,7 +38,7 @@ struct CpuSequence {
         : shape(recurrentShape)
         , maxTokens(tokens)
         , kv(pool)
-        , recurrent(std::size_t(shape.totalFloats()) * sizeof(float))
+        , recurrentPages(std::make_shared<BigPages>(std::size_t(shape.totalFloats()) * sizeof(float)))
     {
     }
 
@@ -49,7 +49,7 @@ struct CpuSequence {
     KvRows kv;
     std::unique_ptr<SparseSequence> sparse; ///< rows to pick from, once the sequence is long; see CpuSparse
     std::int64_t tierTokens = 0;            ///< that it holds
-    BigPages recurrent;
+    std::shared_ptr<BigPages> recurrentPages; ///< shared with images of a frozen sequence alone
     BigPages pending;        ///< [layer][row][pendingFloats], taken at the first step of several rows
 
     // MTP's row of a position needs the token after it, so the newest one is always to come. After decoding there are
@@ -60,8 +60,10 @@ struct CpuSequence {
     std::vector<TokenId> pendingTokens;
 
     std::int64_t unfilled() const { return std::int64_t(unfilledTokens.size()); }
+    float* recurrent() const { return recurrentPages->as<float>(); }
+    bool isFrozen() const { return maxTokens <= length; }
     /// The final hidden row of position length - 1.
-    float* lastHidden() const { return recurrent.as<float>() + shape.totalFloats() - shape.hidden; }
+    float* lastHidden() const { return recurrent() + shape.totalFloats() - shape.hidden; }
     /// Takes `rows` more positions in: their tokens and final hidden rows.
     void appendHidden(const float* rows, std::span<const TokenId> tokens)
     {
@@ -76,12 +78,12 @@ struct CpuSequence {
 
     float* state(int layer, int head) const
     {
-        return recurrent.as<float>() + layer * shape.stateFloats() + head * shape.headFloats();
+        return recurrent() + layer * shape.stateFloats() + head * shape.headFloats();
     }
     /// The last `history` inputs of the convolution, oldest first.
     float* conv(int layer) const
     {
-        return recurrent.as<float>() + shape.layers * shape.stateFloats() + layer * shape.convFloats();
+        return recurrent() + shape.layers * shape.stateFloats() + layer * shape.convFloats();
     }
     // Parts of pending row `row`.
     float* pendingConv(int layer, int row, int rows) const

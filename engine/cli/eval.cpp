@@ -244,7 +244,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         OCTAVO_TRY(answers, traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
         // The floor: the same rows decoded by kernels whose float sums are rounded differently.
         if (dense->info().path != "plain" && !dense->imageFormat().empty()) {
-            OCTAVO_TRY(const SequenceImage image, dense->imageOf(context));
+            OCTAVO_TRY(const SequenceImage image, dense->imageOf(context, ImageRows::Taken));
             std::vector<std::byte> state, rows;
             for (const auto& part : image.state)
                 state.insert(state.end(), part.begin(), part.end());

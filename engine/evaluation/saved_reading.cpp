@@ -46,7 +46,7 @@ Error unwritable(const std::filesystem::path& file)
 Result<void> save(Backend& backend, std::uint64_t model, SlotId slot, std::span<const TokenId> ids,
                   const std::filesystem::path& file)
 {
-    OCTAVO_TRY(const SequenceImage image, backend.imageOf(slot));
+    OCTAVO_TRY(const SequenceImage image, backend.imageOf(slot, ImageRows::Taken));
     Header header = headerFor(backend, model, ids);
     const std::unique_ptr<XXH3_state_t, decltype(&XXH3_freeState)> state(XXH3_createState(), &XXH3_freeState);
     if (!state)

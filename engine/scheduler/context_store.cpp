@@ -248,17 +248,36 @@ bool ContextStore::isPending(const fs::path& file, std::int64_t* bytes)
     return found;
 }
 
-void ContextStore::reclaim()
+bool ContextStore::reclaim()
 {
     std::vector<Job> done;
     {
         const std::scoped_lock lock(m_mutex);
         if (m_done.empty())
-            return;
+            return false;
         done.swap(m_done);
     }
     m_listed = fs::file_time_type::min(); // file times are coarse: look in any case
     list();
+    return true;
+}
+
+bool ContextStore::holdsImages()
+{
+    const std::scoped_lock lock(m_mutex);
+    return !m_queue.empty() || !m_done.empty();
+}
+
+bool ContextStore::giveUpOne()
+{
+    std::optional<Job> last; // let go of after the lock
+    const std::scoped_lock lock(m_mutex);
+    if (m_queue.size() < 2)
+        return false;
+    last = std::move(m_queue.back());
+    m_queue.pop_back();
+    spdlog::warn("a context of {} tokens is not saved: its memory is needed", last->length());
+    return true;
 }
 
 void ContextStore::flush()
@@ -298,9 +317,11 @@ SavedContext::Content ContextStore::Job::content() const
     SavedContext::Content content;
     content.label = label;
     content.tokens = std::span(*tokens).first(std::size_t(length()));
-    content.rows = parts.back().image.rows;
-    for (const Part& part : parts)
-        content.states.push_back({part.length, SequenceImage::bytes(part.image.rows), part.image.state});
+    for (const Part& part : parts) { // the last of each layout has all of its rows
+        const int run = part.image.layout == parts.back().image.layout ? 0 : 1;
+        content.states.push_back({part.length, part.image.rowBytes, part.image.state, run});
+        content.rows[std::size_t(run)] = part.image.rows;
+    }
     return content;
 }
 

@@ -55,7 +55,8 @@ public:
         SavedContext::Image image;
     };
 
-    /// A frozen sequence to be saved, whole or on the way.
+    /// A frozen sequence to be saved, whole or on the way. The whole brings its rows, and so does the longest of those
+    /// with another layout, which all have the same; the others need not.
     struct Part {
         std::int64_t length = 0;
         SequenceImage image;
@@ -81,8 +82,16 @@ public:
     /// Whether save() would take this context.
     bool wants(std::span<const TokenId> tokens);
 
-    /// Lets go of the images that were written, on the owner's thread; takes finished files into the list.
-    void reclaim();
+    /// Lets go of the images that were written, on the owner's thread; takes finished files into the list. False when
+    /// there was nothing.
+    bool reclaim();
+
+    /// Whether images are held for writing.
+    bool holdsImages();
+
+    /// Lets go of the newest image that waits to be written, which is not saved then; false when none waits. The one in
+    /// hand stays.
+    bool giveUpOne();
 
     /// Waits until all that was queued is written.
     void flush();

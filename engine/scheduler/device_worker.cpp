@@ -91,7 +91,8 @@ void DeviceWorker::run()
             work();
         } catch (const std::exception& thrown) {
             const bool isMemory = dynamic_cast<const std::bad_alloc*>(&thrown) != nullptr;
-            failAll(scheduler, isMemory ? "memory ran out; close contexts or other programs and ask again" : thrown.what());
+            failAll(scheduler, isMemory ? ErrorCode::OutOfMemory : ErrorCode::DeviceFailure,
+                    isMemory ? "memory ran out; close contexts or other programs and ask again" : thrown.what());
             hasWork = true;
         }
     };
@@ -115,12 +116,14 @@ void DeviceWorker::run()
     safely([&] { scheduler.cancelAll(); });
 }
 
-void DeviceWorker::failAll(Scheduler& scheduler, const std::string& why)
+void DeviceWorker::failAll(Scheduler& scheduler, ErrorCode code, const char* why)
 {
+    Error error{code, {}};
     try {
-        scheduler.failAll({ErrorCode::OutOfMemory, m_info.device + ": " + why});
-    } catch (const std::exception&) { // not even room to say so; what is left ends at the next round
+        error.message = m_info.device + ": " + why;
+    } catch (const std::exception&) { // not even room to say so
     }
+    scheduler.failAll(error);
 }
 
 /// A request that cannot even be queued ends too.
@@ -134,7 +137,10 @@ void DeviceWorker::obey(Scheduler& scheduler, Command&& command)
             scheduler.submit(std::move(submit->request), std::move(submit->prompt), std::move(submit->sink),
                              submit->atUs);
         } catch (const std::exception&) {
-            (sink ? sink : submit->sink)(id, Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
+            try {
+                (sink ? sink : submit->sink)(id, Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
+            } catch (const std::exception&) { // whoever asked has no room to hear of it
+            }
         }
     } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
         scheduler.cancel(cancel->id);

@@ -65,7 +65,7 @@ private:
     using Command = std::variant<Submit, Cancel, Release>;
 
     void run();
-    void failAll(Scheduler& scheduler, const std::string& why);
+    void failAll(Scheduler& scheduler, ErrorCode code, const char* why);
     void obey(Scheduler& scheduler, Command&& command);
     void publish(Scheduler& scheduler);
 

@@ -22,7 +22,7 @@ namespace octavo::engine {
 namespace fs = std::filesystem;
 namespace {
 
-constexpr char magic[8] = {'O', 'C', 'T', 'V', 'C', 'T', 'X', '2'};
+constexpr char magic[8] = {'O', 'C', 'T', 'V', 'C', 'T', 'X', '3'};
 constexpr std::int64_t alignment = 4096, blockBytes = std::int64_t{4} << 20, sliceBytes = std::int64_t{16} << 20;
 
 std::int64_t aligned(std::int64_t bytes)
@@ -75,13 +75,13 @@ std::uint64_t hashOf(std::span<const TokenId> tokens)
 
 struct SavedContext::Head {
     struct Resume {
-        std::uint64_t position, tokenHash, stateBytes, stateHash, rowBytes;
+        std::uint64_t position, tokenHash, stateBytes, stateHash, rowBytes, run;
     };
     char magic[8];
-    std::uint64_t modelKey, length, rowBytes, blocksHash, numResume;
+    std::uint64_t modelKey, length, rowBytes[numRuns], blocksHash, numResume;
     Resume resume[mostResumePoints];
     char model[64], name[256], commit[80];
-    char zeros[4096 - 8 * (7 + 5 * mostResumePoints) - 400];
+    char zeros[4096 - 8 * (6 + numRuns + 6 * mostResumePoints) - 400];
     std::uint64_t hash; // over all before it
 
     std::uint64_t ownHash() const { return XXH3_64bits(this, offsetof(Head, hash)); }
@@ -94,25 +94,43 @@ struct SavedContext::Head {
             at += std::int64_t(resume[i].stateBytes);
         return at;
     }
-    std::int64_t rowsAt() const { return stateAt(numResume); }
-    std::int64_t blocksAt() const { return rowsAt() + std::int64_t(rowBytes); }
-    std::int64_t numBlocks() const { return (std::int64_t(rowBytes) + blockBytes - 1) / blockBytes; }
+    std::int64_t rowsAt(std::size_t run) const
+    {
+        std::int64_t at = stateAt(numResume);
+        for (std::size_t before = 0; before < run; ++before)
+            at += std::int64_t(rowBytes[before]);
+        return at;
+    }
+    std::int64_t blocksAt() const { return rowsAt(numRuns); }
+    /// Before those of a run; every run begins one of its own.
+    std::int64_t blocksBefore(std::size_t run) const
+    {
+        std::int64_t blocks = 0;
+        for (std::size_t before = 0; before < run; ++before)
+            blocks += (std::int64_t(rowBytes[before]) + blockBytes - 1) / blockBytes;
+        return blocks;
+    }
+    std::int64_t numBlocks() const { return blocksBefore(numRuns); }
     std::int64_t fileBytes() const { return blocksAt() + numBlocks() * 8; }
 
     /// Whether sizes and positions make sense, so that no sum of them overflows.
     bool isSound() const
     {
         constexpr std::uint64_t most = std::uint64_t{1} << 46;
-        if (length < 1 || length > most / 8 || rowBytes > most || numResume < 1 || numResume > mostResumePoints)
+        if (length < 1 || length > most / 8 || numResume < 1 || numResume > mostResumePoints
+            || std::ranges::any_of(rowBytes, [](std::uint64_t bytes) { return bytes > most; }))
             return false;
+        std::uint64_t needed[numRuns] = {};
         for (std::size_t i = 0; i < numResume; ++i) {
-            const bool ascends = i == 0 || (resume[i].position > resume[i - 1].position
-                                            && resume[i].rowBytes >= resume[i - 1].rowBytes);
-            if (!ascends || resume[i].position < 1 || resume[i].stateBytes > most)
+            const Resume& point = resume[i];
+            const bool ascends = i == 0 || point.position > resume[i - 1].position;
+            if (!ascends || point.position < 1 || point.stateBytes > most || point.run >= numRuns
+                || point.rowBytes < needed[point.run])
                 return false;
+            needed[point.run] = point.rowBytes;
         }
         const Resume& last = resume[numResume - 1];
-        return last.position == length && last.rowBytes == rowBytes;
+        return last.position == length && last.run == 0 && std::ranges::equal(needed, rowBytes);
     }
 };
 
@@ -228,22 +246,30 @@ Result<std::vector<TokenId>> SavedContext::tokens() const
     return ids;
 }
 
-Result<void> SavedContext::checkUpTo(std::int64_t rowBytes) const
+Result<void> SavedContext::checkStates() const
 {
     const Head& head = *m_head;
-    ::posix_fadvise(m_descriptor->value, head.statesAt(), head.rowsAt() - head.statesAt() + rowBytes,
-                    POSIX_FADV_SEQUENTIAL);
+    ::posix_fadvise(m_descriptor->value, head.statesAt(), head.rowsAt(0) - head.statesAt(), POSIX_FADV_SEQUENTIAL);
     for (std::size_t i = 0; i < head.numResume; ++i)
         OCTAVO_CHECK(checkRange(head.stateAt(i), std::int64_t(head.resume[i].stateBytes), head.resume[i].stateHash,
                                 "its states"));
-    OCTAVO_CHECK(checkRange(head.blocksAt(), head.numBlocks() * 8, head.blocksHash, "its checksums"));
-    std::vector<std::uint64_t> hashes(std::size_t(head.numBlocks()));
-    if (const int code = readAt(m_descriptor->value, hashes.data(), hashes.size() * 8, head.blocksAt()); code != 0)
+    return checkRange(head.blocksAt(), head.numBlocks() * 8, head.blocksHash, "its checksums");
+}
+
+/// The first `bytes` of a run, and what stands in the block that they end in.
+Result<void> SavedContext::checkRows(std::size_t run, std::int64_t bytes) const
+{
+    const Head& head = *m_head;
+    ::posix_fadvise(m_descriptor->value, head.rowsAt(run), bytes, POSIX_FADV_SEQUENTIAL);
+    std::vector<std::uint64_t> hashes(std::size_t((bytes + blockBytes - 1) / blockBytes));
+    if (const int code = readAt(m_descriptor->value, hashes.data(), hashes.size() * 8,
+                                head.blocksAt() + head.blocksBefore(run) * 8);
+        code != 0)
         return readFailed(m_info.file, code);
-    for (std::int64_t block = 0; block * blockBytes < rowBytes; ++block) {
-        const std::int64_t begin = block * blockBytes;
-        OCTAVO_CHECK(checkRange(head.rowsAt() + begin, std::min(blockBytes, std::int64_t(head.rowBytes) - begin),
-                                hashes[std::size_t(block)], "its keys and values"));
+    for (std::size_t block = 0; block < hashes.size(); ++block) {
+        const std::int64_t begin = std::int64_t(block) * blockBytes;
+        OCTAVO_CHECK(checkRange(head.rowsAt(run) + begin, std::min(blockBytes, std::int64_t(head.rowBytes[run]) - begin),
+                                hashes[block], "its keys and values"));
     }
     return {};
 }
@@ -255,8 +281,10 @@ Result<SavedContext::Image> SavedContext::imageAt(std::int64_t position) const
         return Error{ErrorCode::InvalidArgument,
                      m_info.file.string() + ": no state is saved at " + std::to_string(position) + " tokens"};
     const auto index = std::size_t(point - m_info.resume.begin());
+    const auto run = std::size_t(m_head->resume[index].run);
     // By read() first: a disk that fails under a map ends the program, under read() it gives an error.
-    OCTAVO_CHECK(checkUpTo(std::int64_t(m_head->resume[index].rowBytes)));
+    OCTAVO_CHECK(checkStates());
+    OCTAVO_CHECK(checkRows(run, std::int64_t(m_head->resume[index].rowBytes)));
     auto mapping = std::make_shared<Mapping>();
     mapping->bytes = std::size_t(m_info.bytes);
     mapping->data = ::mmap(nullptr, mapping->bytes, PROT_READ, MAP_PRIVATE, m_descriptor->value, 0);
@@ -265,7 +293,7 @@ Result<SavedContext::Image> SavedContext::imageAt(std::int64_t position) const
     const auto* bytes = static_cast<const std::byte*>(mapping->data);
     Image image;
     image.state = {bytes + m_head->stateAt(index), std::size_t(m_head->resume[index].stateBytes)};
-    image.rows = {bytes + m_head->rowsAt(), std::size_t(m_head->resume[index].rowBytes)};
+    image.rows = {bytes + m_head->rowsAt(run), std::size_t(m_head->resume[index].rowBytes)};
     image.storage = std::move(mapping);
     return image;
 }
@@ -273,7 +301,10 @@ Result<SavedContext::Image> SavedContext::imageAt(std::int64_t position) const
 Result<void> SavedContext::verify() const
 {
     OCTAVO_CHECK(tokens());
-    return checkUpTo(std::int64_t(m_head->rowBytes));
+    OCTAVO_CHECK(checkStates());
+    for (std::size_t run = 0; run < numRuns; ++run)
+        OCTAVO_CHECK(checkRows(run, std::int64_t(m_head->rowBytes[run])));
+    return {};
 }
 
 // --- Writing ---------------------------------------------------------------------------------------------------------
@@ -343,12 +374,12 @@ public:
                 endBlock();
         }
     }
-    std::vector<std::uint64_t> finish()
+    void endRun()
     {
         if (m_filled > 0)
             endBlock();
-        return std::move(m_hashes);
     }
+    std::vector<std::uint64_t> finish() { return std::move(m_hashes); }
 
 private:
     void endBlock()
@@ -389,7 +420,8 @@ std::int64_t SavedContext::Content::fileBytes() const
     head.numResume = std::min(states.size(), mostResumePoints);
     for (std::size_t i = 0; i < head.numResume; ++i)
         head.resume[i].stateBytes = std::uint64_t(SequenceImage::bytes(states[i].parts));
-    head.rowBytes = std::uint64_t(SequenceImage::bytes(rows));
+    for (std::size_t run = 0; run < numRuns; ++run)
+        head.rowBytes[run] = std::uint64_t(SequenceImage::bytes(rows[run]));
     return head.fileBytes();
 }
 
@@ -417,7 +449,8 @@ Result<void> SavedContext::write(const fs::path& path, const Content& content, c
     head->modelKey = content.modelKey;
     head->length = content.tokens.size();
     head->numResume = content.states.size();
-    head->rowBytes = std::uint64_t(SequenceImage::bytes(content.rows));
+    for (std::size_t run = 0; run < numRuns; ++run)
+        head->rowBytes[run] = std::uint64_t(SequenceImage::bytes(content.rows[run]));
     putText(head->model, content.model);
     putText(head->name, content.label.name);
     putText(head->commit, content.label.commit);
@@ -444,13 +477,16 @@ Result<void> SavedContext::write(const fs::path& path, const Content& content, c
         }
         head->resume[i] = {std::uint64_t(state.position), hashOf(content.tokens.first(std::size_t(state.position))),
                            std::uint64_t(SequenceImage::bytes(state.parts)), XXH3_64bits_digest(&hash),
-                           std::uint64_t(state.rowBytes)};
+                           std::uint64_t(state.rowBytes), std::uint64_t(state.run)};
     }
     BlockHasher hasher;
-    for (const auto& rows : content.rows) {
-        if (good)
-            hasher.add(rows);
-        good = good && writer.write(rows);
+    for (const SequenceImage::Parts& run : content.rows) {
+        for (const auto& rows : run) {
+            if (good)
+                hasher.add(rows);
+            good = good && writer.write(rows);
+        }
+        hasher.endRun();
     }
     const std::vector<std::uint64_t> hashes = hasher.finish();
     head->blocksHash = XXH3_64bits(hashes.data(), hashes.size() * 8);

@@ -6,6 +6,9 @@
 ///          multiple of 4 KiB, the states by position, the KV rows from the first token on, one checksum for
 ///          each 4 MiB of rows. The head ends in a checksum of its own and holds those of all the rest, so no byte of
 ///          the file can change unnoticed. Numbers are in the machine's order: a file stays where it can be used.
+/// Runs     a device may lay out the rows of a long context otherwise than those of a short one. So a file has two runs
+///          of rows: the whole's, and those of the longest place to resume whose rows lie in the other way. A place
+///          needs the beginning of one of them; a run that nothing needs is empty.
 /// Errors   FormatInvalid: the file is damaged, and stays so. Unsupported: another version of Octavo wrote it.
 ///          NotFound: it is gone. FileUnreadable: it cannot be read now (no descriptors or memory left, no permission,
 ///          a failing disk); nothing is known against its content. Messages end where the file's name and the reason do.
@@ -15,6 +18,7 @@
 #include "engine/result.h"
 #include "engine/types.h"
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -57,6 +61,7 @@ public:
     };
 
     static constexpr std::size_t mostResumePoints = 8;
+    static constexpr std::size_t numRuns = 2;
 
     /// Reads and checks the head, and that the file is as long as it says.
     static Result<SavedContext> open(const std::filesystem::path& path);
@@ -66,7 +71,7 @@ public:
     /// All token ids, checked.
     Result<std::vector<TokenId>> tokens() const;
 
-    /// States and rows up to a resume point, all that lies before them checked: every byte where it is the last one.
+    /// State and rows of a resume point, checked, and with them all states and checksums.
     Result<Image> imageAt(std::int64_t position) const;
 
     /// Reads all of it.
@@ -82,9 +87,10 @@ public:
             std::int64_t position = 0;
             std::int64_t rowBytes = 0; ///< of the rows before it
             SequenceImage::Parts parts;
+            int run = 0;               ///< that these are the beginning of
         };
-        std::vector<State> states; ///< ascending; the last one stands at the tokens' end
-        SequenceImage::Parts rows;
+        std::vector<State> states; ///< ascending; the last one stands at the tokens' end and needs all of run 0
+        std::array<SequenceImage::Parts, numRuns> rows;
 
         std::int64_t fileBytes() const;
     };
@@ -103,7 +109,8 @@ private:
 
     SavedContext() = default;
     Result<void> checkRange(std::int64_t offset, std::int64_t bytes, std::uint64_t hash, const char* what) const;
-    Result<void> checkUpTo(std::int64_t rowBytes) const;
+    Result<void> checkStates() const;
+    Result<void> checkRows(std::size_t run, std::int64_t bytes) const;
 
     SavedContextInfo m_info;
     std::shared_ptr<const Head> m_head;

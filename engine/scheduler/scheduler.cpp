@@ -137,10 +137,10 @@ void Scheduler::failAll(const Error& error)
             continue;
         try {
             fail(*task, error);
-        } catch (const std::exception&) { // its last text has no room either, its end has
+        } catch (const std::exception&) { // no room for its last text or for the message, but for its end
             if (!task->ended) {
                 end(*task);
-                send(*task, Failed{error});
+                send(*task, Failed{{error.code, {}}});
             }
         }
     }
@@ -151,13 +151,15 @@ bool Scheduler::runRound()
 {
     if (m_failure)
         return false;
-    if (m_store)
-        m_store->reclaim();
+    if (m_store && m_store->reclaim())
+        m_admissionDue = true; // their memory is free
     admit();
+    failUndelivered();
     std::vector<Task*> writers = pickWriters();
     if (writers.empty() || m_planner.sliceIsDue()) {
         if (Task* reader = pickReader()) {
             readSlice(*reader);
+            failUndelivered();
             removeEnded();
             return true;
         }
@@ -165,6 +167,7 @@ bool Scheduler::runRound()
     if (writers.empty())
         return m_admissionDue;
     writeStep(std::move(writers));
+    failUndelivered();
     removeEnded();
     return true;
 }
@@ -238,9 +241,9 @@ bool Scheduler::admitTask(Task& task)
     if (!slot) {
         if (slot.error().code == ErrorCode::DeviceFailure)
             deviceFailed(slot.error());
-        else if (!isOutOfMemory(slot.error()) || !someoneRuns(&task))
+        else if (!isOutOfMemory(slot.error()) || (!someoneRuns(&task) && !(m_store && m_store->holdsImages())))
             fail(task, slot.error());
-        return false; // what runs will end and free its memory
+        return false; // what runs or is saved will end and free its memory
     }
     task.slot = *slot;
     task.done = hit.length;
@@ -300,7 +303,7 @@ Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit,
             refusal = slot.error();
         }
         // Idle sequences go first; those that run are never taken from.
-        if (!m_cache.evictOne(hit.slot)) {
+        if (!m_cache.evictOne(hit.slot) && !(m_store && m_store->giveUpOne())) {
             spdlog::debug("request {} does not fit now: {}", std::uint64_t(task.request.id), refusal.message);
             return refusal;
         }
@@ -380,21 +383,30 @@ void Scheduler::saveContext(const Task& task, SlotId frozen)
         return;
     std::vector<ContextStore::Part> parts; // from the end back: what is nearest to it is worth most
     std::int64_t room = 0;                 // the states on the way take no more than the whole
+    const auto imageOf = [&](const PrefixCache::Hit& point, ImageRows rows) {
+        return guarded("a context was saved", [&] { return m_backend.imageOf(point.slot, rows); });
+    };
     for (const PrefixCache::Hit& point : resumePoints(task, frozen)) {
-        auto image = guarded("a context was saved", [&] { return m_backend.imageOf(point.slot); });
+        auto image = imageOf(point, parts.empty() ? ImageRows::Taken : ImageRows::Left);
+        // Rows of a short context may lie otherwise than those of a long one: the longest of them brings its own.
+        if (image && std::ranges::none_of(parts, [&](const auto& part) { return part.image.layout == image->layout; }))
+            image = imageOf(point, ImageRows::Taken);
         if (!image) {
             if (image.error().code == ErrorCode::DeviceFailure)
                 return deviceFailed(image.error());
-            spdlog::warn("a context of {} tokens cannot be saved: {}", task.done, image.error().message);
-            return;
+            if (parts.empty())
+                spdlog::warn("a context of {} tokens cannot be saved: {}", task.done, image.error().message);
+            break;
         }
         const std::int64_t state = SequenceImage::bytes(image->state);
         if (parts.empty())
-            room = state + SequenceImage::bytes(image->rows);
-        else if (image->layout != parts.front().image.layout || (room -= state) < 0)
+            room = state + image->rowBytes;
+        else if ((room -= state) < 0)
             break;
         parts.push_back({point.length, *std::move(image)});
     }
+    if (parts.empty())
+        return;
     std::ranges::reverse(parts);
     m_store->save(task.prompt, std::move(parts), task.request.contextLabel);
 }

@@ -8,9 +8,12 @@
 /// Memory   reserved before a request starts. What does not fit waits while others run, and is refused with used,
 ///          limit and needed when there is nothing left to wait for; frozen sequences are given up first.
 /// Sharing  a request whose beginning another one is reading waits for that instead of reading it again.
+/// Saving   a context's image shares its sequences' memory, and counts as the device's where they are gone. It is given
+///          up before a request is refused.
 /// Results  do not depend on what was reused: see prefix_cache.h.
-/// Errors   what a backend throws becomes an error of the request it was called for; what the scheduler's own memory
-///          needs throw is the caller's to catch and to give to failAll().
+/// Errors   what a backend throws becomes an error of the request it was called for, and so does what a sink throws:
+///          its request ends in Failed. What the scheduler's own memory needs throw is the caller's to catch and to give
+///          to failAll().
 /// Thread   one owner; sinks are called on its thread.
 
 #include "engine/backend/backend.h"
@@ -60,7 +63,8 @@ public:
     void cancel(RequestId id);
     void releaseAgent(AgentId agent);
     void cancelAll();
-    /// Ends all that is left in Failed; the device works on. For what runRound() or cancel() threw: memory ran out.
+    /// Ends all that is left in Failed; the device works on. For what runRound() or cancel() threw. Does not throw: where
+    /// there is no room for the message, the code goes alone.
     void failAll(const Error& error);
 
     /// One slice or one step; false when there is nothing to do. After a failure of the device everything has ended
@@ -114,8 +118,9 @@ private:
     /// False when the task ended with this token.
     bool takeToken(Task& task, TokenId id);
 
-    void send(const Task& task, Event&& event) const;
+    void send(Task& task, Event&& event) const;
     void sendText(Task& task, Answer::Piece&& piece) const;
+    void failUndelivered();
     void finish(Task& task, FinishReason reason);
     void fail(Task& task, Error error);
     void end(Task& task);

@@ -5,10 +5,20 @@
 #include "engine/backend/guarded.h"
 #include "engine/tokenizer/tokenizer.h"
 
+#include <spdlog/spdlog.h>
+
 #include <algorithm>
 #include <utility>
 
 namespace octavo::engine {
+namespace {
+
+Error undeliveredError()
+{
+    return {ErrorCode::OutOfMemory, "part of the answer could not be passed on, most likely for want of memory; ask again"};
+}
+
+} // namespace
 
 std::vector<Task*> Scheduler::pickWriters()
 {
@@ -170,21 +180,42 @@ bool Scheduler::takeToken(Task& task, TokenId id)
 
 // --- Ends ------------------------------------------------------------------------------------------------------------
 
-void Scheduler::send(const Task& task, Event&& event) const
+/// What a sink throws is its own request's affair: what else runs goes on.
+void Scheduler::send(Task& task, Event&& event) const
 {
-    if (task.sink)
+    if (!task.sink)
+        return;
+    try {
         task.sink(task.request.id, std::move(event));
+    } catch (const std::exception& thrown) {
+        task.undelivered = true;
+        spdlog::warn("request {}: what it had to be told was not taken: {}", std::uint64_t(task.request.id),
+                     thrown.what());
+    }
 }
 
 void Scheduler::sendText(Task& task, Answer::Piece&& piece) const
 {
-    if (!piece.isEmpty())
+    if (!piece.isEmpty() && !task.undelivered) // no text behind a hole
         send(task, TextAppended{std::move(piece.text), std::move(piece.tokens)});
+}
+
+/// Ends the requests that were not told something on their way.
+void Scheduler::failUndelivered()
+{
+    for (const auto& task : m_tasks) {
+        if (task->undelivered && !task->ended)
+            fail(*task, undeliveredError());
+    }
 }
 
 void Scheduler::finish(Task& task, FinishReason reason)
 {
     sendText(task, task.answer.finish());
+    if (task.undelivered) {
+        fail(task, undeliveredError());
+        return;
+    }
     if (task.firstTokenUs > 0)
         task.stats.decodeMs = double(m_options.nowUs() - task.firstTokenUs) / 1e3;
     end(task);

@@ -34,6 +34,7 @@ struct Task {
 
     State state = State::Queued;
     bool ended = false;        ///< its last event was sent
+    bool undelivered = false;  ///< its sink threw an event away
     SlotId slot = noSlot;
     std::int64_t done = 0;     ///< prompt tokens in the sequence
     std::int64_t readTarget = 0;

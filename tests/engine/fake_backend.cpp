@@ -47,7 +47,7 @@ FakeBackend::~FakeBackend()
 BackendStats FakeBackend::stats() const
 {
     BackendStats stats;
-    stats.memoryUsedBytes = m_used.load();
+    stats.memoryUsedBytes = m_used->load();
     stats.memoryTotalBytes = m_device->memoryBytes;
     stats.prefillTokens = m_device->tokensRead.load();
     return stats;
@@ -69,9 +69,9 @@ std::int64_t FakeBackend::sequenceBytes(std::int64_t tokens) const
 Result<SlotId> FakeBackend::add(Sequence sequence)
 {
     OCTAVO_CHECK(maybeFail("create"));
-    if (m_device->memoryBytes > 0 && m_used + sequence.ownBytes > m_device->memoryBytes)
+    if (m_device->memoryBytes > 0 && *m_used + sequence.ownBytes > m_device->memoryBytes)
         return Error{ErrorCode::OutOfMemory, "fake memory is full"};
-    m_used += sequence.ownBytes;
+    *m_used += sequence.ownBytes;
     ++m_device->liveSlots;
     const SlotId slot{m_nextSlot++};
     m_sequences.emplace(slot, std::move(sequence));
@@ -99,7 +99,7 @@ void FakeBackend::destroySequence(SlotId slot)
     const Sequence* sequence = find(slot);
     if (!sequence)
         return;
-    m_used -= sequence->ownBytes;
+    *m_used -= sequence->ownBytes;
     --m_device->liveSlots;
     m_sequences.erase(slot);
 }
@@ -221,7 +221,7 @@ Result<void> FakeBackend::draft(std::span<const DraftEntry> entries, float least
     return {};
 }
 
-Result<SequenceImage> FakeBackend::imageOf(SlotId slot)
+Result<SequenceImage> FakeBackend::imageOf(SlotId slot, ImageRows rows)
 {
     OCTAVO_CHECK(maybeFail("imageOf"));
     const Sequence* sequence = find(slot);
@@ -231,11 +231,21 @@ Result<SequenceImage> FakeBackend::imageOf(SlotId slot)
         std::uint64_t state;
         std::vector<TokenId> rows;
     };
-    auto copy = std::make_shared<Copy>(Copy{sequence->states.back(), sequence->tokens});
+    *m_used += m_device->imageBytes;
+    const std::shared_ptr<Copy> copy(new Copy{sequence->states.back(), sequence->tokens},
+                                     [used = m_used, bytes = m_device->imageBytes](Copy* held) {
+                                         delete held;
+                                         *used -= bytes;
+                                     });
     SequenceImage image;
+    image.layout = layoutOf(std::int64_t(copy->rows.size()));
+    for (TokenId& row : copy->rows)
+        row ^= image.layout;
     image.state = {std::as_bytes(std::span(&copy->state, 1))};
-    image.rows = {std::as_bytes(std::span(copy->rows))};
-    image.storage = std::move(copy);
+    image.rowBytes = std::int64_t(copy->rows.size() * sizeof(TokenId));
+    if (rows == ImageRows::Taken)
+        image.rows = {std::as_bytes(std::span(copy->rows))};
+    image.storage = copy;
     return image;
 }
 
@@ -251,6 +261,8 @@ Result<SlotId> FakeBackend::restoreSequence(std::int64_t length, std::span<const
     sequence.tokens.resize(count);
     std::memcpy(&sequence.states.back(), state.data(), state.size());
     std::memcpy(sequence.tokens.data(), rows.data(), rows.size());
+    for (TokenId& row : sequence.tokens)
+        row ^= layoutOf(length);
     sequence.maxTokens = length;
     sequence.ownBytes = sequenceBytes(length);
     return add(std::move(sequence));

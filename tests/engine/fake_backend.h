@@ -32,6 +32,8 @@ struct FakeDevice {
     std::int64_t stateBytes = 4096;     ///< per sequence
     std::int64_t bytesPerToken = 16;    ///< KV rows; shared by forks
     std::int64_t memoryBytes = 0;       ///< for sequences; 0: no limit
+    std::int64_t imageBytes = 0;        ///< that each image takes for as long as it is held
+    std::int64_t otherRowsFrom = 1 << 30; ///< tokens from which on rows lie otherwise, and shorter ones' do not fit
     std::int64_t readUsPerToken = 0, stepUs = 0, rowUs = 0;
     bool sleeps = false;                ///< the time above passes for real
     /// The likeliest next token after `history`; nothing: the hash decides (a printable character).
@@ -89,7 +91,7 @@ public:
     Result<void> draft(std::span<const engine::DraftEntry> entries, float leastChance,
                        std::span<engine::DraftChain> chains) override;
     std::string imageFormat() const override { return "fake " + m_device->name; }
-    Result<engine::SequenceImage> imageOf(engine::SlotId slot) override;
+    Result<engine::SequenceImage> imageOf(engine::SlotId slot, engine::ImageRows rows) override;
     Result<engine::SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
                                            std::span<const std::byte> rows) override;
 
@@ -109,11 +111,12 @@ private:
     void append(Sequence& sequence, engine::TokenId id, bool wasRead, bool isAligned);
     void fillLogits(const Sequence& sequence, std::span<float> logits) const;
     void spend(std::int64_t us);
+    int layoutOf(std::int64_t tokens) const { return tokens >= m_device->otherRowsFrom ? 1 : 0; }
 
     std::shared_ptr<FakeDevice> m_device;
     engine::ModelConfig m_config;
     std::map<engine::SlotId, Sequence> m_sequences;
-    std::atomic<std::int64_t> m_used = 0;
+    std::shared_ptr<std::atomic<std::int64_t>> m_used = std::make_shared<std::atomic<std::int64_t>>(0); // images' too
     int m_nextSlot = 0;
 };
 

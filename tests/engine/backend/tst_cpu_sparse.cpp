@@ -29,6 +29,8 @@ private slots:
     void switchedOffItReadsTheSameRowsDensely();
     void aSavedContextGoesOnWithTheSameBits_data();
     void aSavedContextGoesOnWithTheSameBits();
+    void anImageCountsOnceNobodyElseHoldsItsRows();
+    void anImageThatDoesNotFitIsRefused();
     void settingsThatCannotWorkAreRefused();
     void rejectedRowsLeaveNoTrace();
     void statisticsTellWhatWasDone();
@@ -36,10 +38,12 @@ private slots:
     void memoryIsReservedAndGivenBack();
 
 private:
-    std::unique_ptr<CpuBackend> backend(int topK, int threads = 2, SparseMode mode = SparseMode::On) const
+    std::unique_ptr<CpuBackend> backend(int topK, int threads = 2, SparseMode mode = SparseMode::On,
+                                        std::int64_t budgetBytes = 0) const
     {
         BackendOptions options;
         options.threads = threads;
+        options.memoryBudgetBytes = budgetBytes;
         options.sparse = mode;
         options.sparseSettings.topK = topK;
         options.sparseSettings.recent = 256;
@@ -230,9 +234,10 @@ void TestCpuSparse::switchedOffItReadsTheSameRowsDensely()
 
 void TestCpuSparse::aSavedContextGoesOnWithTheSameBits_data()
 {
-    QTest::addColumn<int>("from"); // tokens of the sequence that goes on; the rows are those of 1900
+    QTest::addColumn<int>("from"); // tokens of the sequence that goes on; the rows are those of 1900 where they lie alike
     QTest::newRow("from its end") << 1900;
     QTest::newRow("from before its end") << 1600;
+    QTest::newRow("from before rows move to the tier") << 1024;
 }
 
 void TestCpuSparse::aSavedContextGoesOnWithTheSameBits()
@@ -245,9 +250,13 @@ void TestCpuSparse::aSavedContextGoesOnWithTheSameBits()
     const SlotId source = reading(*made, text(0, 1900));
     const auto frozen = made->forkSequence(source, 1900);
     QVERIFY(frozen);
-    const auto image = made->imageOf(*frozen), start = made->imageOf(*point);
-    QVERIFY(image && start);
-    QCOMPARE(start->layout, image->layout);
+    const auto image = made->imageOf(*frozen, ImageRows::Taken), withRows = made->imageOf(*point, ImageRows::Taken);
+    const auto start = made->imageOf(*point, ImageRows::Left);
+    QVERIFY(image && start && withRows);
+    QVERIFY(start->rows.empty());
+    QCOMPARE(start->rowBytes, SequenceImage::bytes(withRows->rows));
+    QCOMPARE(image->rowBytes, SequenceImage::bytes(image->rows));
+    QCOMPARE(start->layout == image->layout, from > 1024);
     const std::int64_t before = made->stats().hostTierBytes;
     QVERIFY(made->prefill(source, text(1900, 700), {})); // goes on in pages that the image shares
     const auto joined = [](const SequenceImage::Parts& parts) {
@@ -256,11 +265,11 @@ void TestCpuSparse::aSavedContextGoesOnWithTheSameBits()
             bytes.insert(bytes.end(), part.begin(), part.end());
         return bytes;
     };
-    const auto state = joined(start->state), rows = joined(image->rows);
-    const auto own = std::span(rows).first(std::size_t(SequenceImage::bytes(start->rows)));
+    const auto state = joined(start->state), rows = joined(from > 1024 ? image->rows : withRows->rows);
+    const auto own = std::span(rows).first(std::size_t(start->rowBytes));
     const auto restored = other->restoreSequence(from, state, own);
     QVERIFY2(restored, restored ? "" : restored.error().message.c_str());
-    QVERIFY(other->stats().hostTierBytes > before / 4);
+    QVERIFY(other->stats().hostTierBytes > before / 8);
     const auto fork = other->forkSequence(*restored, 4000);
     QVERIFY(fork);
     if (from < 1900)
@@ -273,6 +282,45 @@ void TestCpuSparse::aSavedContextGoesOnWithTheSameBits()
         QVERIFY(!cut);
         QCOMPARE(cut.error().code, ErrorCode::FormatInvalid);
     }
+}
+
+void TestCpuSparse::anImageCountsOnceNobodyElseHoldsItsRows()
+{
+    const auto made = backend(256);
+    const std::int64_t none = made->stats().memoryUsedBytes;
+    const SlotId source = reading(*made, text(0, 1900));
+    const SlotId frozen = *made->forkSequence(source, 1900);
+    made->destroySequence(source);
+    const std::int64_t alone = made->stats().memoryUsedBytes;
+    auto image = made->imageOf(frozen, ImageRows::Taken);
+    QVERIFY(image);
+    // What the tier's last pages hold is copied, since others may append to them.
+    const std::int64_t copied = made->stats().memoryUsedBytes - alone;
+    QVERIFY(copied > 0 && copied < alone - none);
+    {
+        const auto states = made->imageOf(frozen, ImageRows::Left), again = made->imageOf(frozen, ImageRows::Left);
+        QCOMPARE(made->stats().memoryUsedBytes, alone + copied);
+    }
+    made->destroySequence(frozen);
+    QVERIFY(made->stats().memoryUsedBytes >= none + copied + image->rowBytes);
+    QVERIFY(made->stats().hostTierBytes > 0);
+    image = Error{};
+    QCOMPARE(made->stats().memoryUsedBytes, none);
+    QCOMPARE(made->stats().hostTierBytes, std::int64_t(0));
+}
+
+void TestCpuSparse::anImageThatDoesNotFitIsRefused()
+{
+    const auto measured = backend(256);
+    const SlotId slot = reading(*measured, text(0, 1900));
+    const std::int64_t used = measured->stats().memoryUsedBytes;
+    QVERIFY(measured->imageOf(slot, ImageRows::Taken));
+    QCOMPARE(measured->stats().memoryUsedBytes, used); // let go of
+    const auto small = backend(256, 2, SparseMode::On, measured->sequenceBytes(4000) + (1 << 20));
+    const SlotId filled = reading(*small, text(0, 1900));
+    const auto refused = small->imageOf(filled, ImageRows::Taken);
+    QVERIFY(!refused);
+    QCOMPARE(refused.error().code, ErrorCode::OutOfMemory);
 }
 
 void TestCpuSparse::settingsThatCannotWorkAreRefused()

@@ -172,7 +172,7 @@ void TestMtp::draftsDoNotDependOnHowTheSequenceCameAbout()
     const SlotId frozen = *cpu->forkSequence(source, 512);
     // Drafting at every token, never before, from a fork, and from a saved and restored fork.
     const SlotId often = source, seldom = *cpu->forkSequence(frozen, 1024);
-    const auto image = cpu->imageOf(frozen);
+    const auto image = cpu->imageOf(frozen, ImageRows::Taken);
     QVERIFY(image);
     const auto joined = [](const SequenceImage::Parts& parts) {
         std::vector<std::byte> bytes;
@@ -274,7 +274,7 @@ void TestMtp::aRejectedDraftLeavesNoTrace()
         for (const SlotId slot : {drafted, plain})
             step(*cpu, slot, ids(t, 1));
     }
-    const auto a = cpu->imageOf(drafted), b = cpu->imageOf(plain);
+    const auto a = cpu->imageOf(drafted, ImageRows::Taken), b = cpu->imageOf(plain, ImageRows::Taken);
     QVERIFY(a && b);
     QVERIFY(!a->state.empty() && !a->rows.empty() && !b->state.empty() && !b->rows.empty());
     // Recurrent and convolution states with the last hidden row; KV of 512 tokens.

@@ -26,6 +26,7 @@ std::vector<ContextStore::Part> largeParts(std::int64_t length, std::size_t byte
     SequenceImage image;
     image.state = {std::span(*storage).first(64)};
     image.rows = {std::span(*storage).subspan(64, bytes / 3), std::span(*storage).subspan(64 + bytes / 3)};
+    image.rowBytes = std::int64_t(bytes);
     image.storage = storage;
     std::vector<ContextStore::Part> parts;
     parts.push_back({length, std::move(image)});
@@ -245,6 +246,80 @@ private slots:
         QCOMPARE(files().size(), 3);
     }
 
+    void aLaterCommitGoesOnWhereRowsLieOtherwiseThanTheWholes_data()
+    {
+        QTest::addColumn<int>("changed"); // of 4000 tokens, at the end; from 3000 on rows lie in another way
+        QTest::addColumn<int>("least");
+        QTest::newRow("behind") << 200 << 3500;
+        QTest::newRow("before") << 1100 << 1800;
+        QTest::newRow("far before") << 2100 << 960;
+    }
+
+    void aLaterCommitGoesOnWhereRowsLieOtherwiseThanTheWholes()
+    {
+        QFETCH(int, changed);
+        QFETCH(int, least);
+        const auto start = [this] {
+            return std::make_unique<Bench>([&](FakeDevice& device, SchedulerOptions& options) {
+                options.savedContexts = m_dir.filePath("contexts").toStdString();
+                options.savedContextsQuota = 1 << 30;
+                options.checkpointInterval = 512;
+                device.otherRowsFrom = 3000;
+            });
+        };
+        const auto kept = someTokens(4000 - changed, 1);
+        {
+            auto first = start();
+            first->run(first->ask(0, kept + someTokens(changed, 2), 0, 4000));
+        }
+        const auto file = SavedContext::open(m_dir.filePath("contexts/" + files().first()).toStdString());
+        QVERIFY(file && file->verify());
+        const auto prompt = kept + someTokens(changed, 3) + someTokens(30, 4);
+        auto second = start();
+        const auto record = second->run(second->ask(0, prompt, 20, 4000));
+        QVERIFY2(record.finished->stats.reusedTokens >= least, qPrintable(QString::number(record.finished->stats.reusedTokens)));
+        QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
+    }
+
+    void contextsThatWaitToBeSavedGiveWayToRequests()
+    {
+        // An image takes nearly all there is, and goes on taking it until it is written.
+        Bench bench([&](FakeDevice& device, SchedulerOptions& options) {
+            options.savedContexts = m_dir.filePath("contexts").toStdString();
+            options.savedContextsQuota = 1 << 30;
+            options.memoryBudgetBytes = 200'000;
+            options.checkpointInterval = 4096; // one image a context
+            device.imageBytes = 150'000;
+        });
+        for (int context = 0; context < 5; ++context) {
+            const auto prompt = someTokens(4000, context) + someTokens(30, 9);
+            const RequestId id = bench.ask(0, prompt, 20, 4000);
+            QTRY_VERIFY_WITH_TIMEOUT((bench.scheduler->runRound(), bench.recorder.record(id).hasEnded()), 20'000);
+            const auto record = bench.recorder.record(id);
+            QVERIFY2(record.finished, record.failure ? record.failure->message.c_str() : "");
+            QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
+        }
+        bench.scheduler->flushSavedContexts();
+        QVERIFY(!files().isEmpty());
+        QVERIFY(bench.backend->stats().memoryUsedBytes <= 200'000);
+    }
+
+    void anImageThatWaitsIsGivenUpTheOneInHandIsNot()
+    {
+        ContextStore store({m_dir.filePath("contexts").toStdString(), 1 << 30, 1, "fake"});
+        QVERIFY(!store.holdsImages() && !store.giveUpOne());
+        for (int seed = 0; seed < 3; ++seed)
+            QVERIFY(store.save(shared(500, seed), largeParts(500, std::size_t{40} << 20, seed), {}));
+        QVERIFY(store.holdsImages());
+        int given = 0;
+        while (store.giveUpOne())
+            ++given;
+        QVERIFY(given <= 2);
+        store.flush();
+        QCOMPARE(files().size(), 3 - given);
+        QVERIFY(!store.holdsImages());
+    }
+
     void aFileSaysWhatItHolds()
     {
         {
@@ -392,8 +467,8 @@ private slots:
         for (int stopAt = 1; stopAt < 4; ++stopAt) {
             SavedContext::Content content;
             content.tokens = tokens;
-            content.rows = parts[0].image.rows;
-            content.states = {{500, SequenceImage::bytes(parts[0].image.rows), parts[0].image.state}};
+            content.rows[0] = parts[0].image.rows;
+            content.states = {{500, parts[0].image.rowBytes, parts[0].image.state, 0}};
             int asked = 0;
             const auto written = SavedContext::write(m_dir.filePath("contexts/a.context").toStdString(), content,
                                                      [&] { return ++asked == stopAt; });

@@ -580,6 +580,66 @@ private slots:
         QVERIFY(!reached);
     }
 
+    void aSinkThatThrowsEndsItsOwnRequestAlone()
+    {
+        bool threw = true;
+        for (int at = 1; threw && at < 200; ++at) {
+            Bench bench;
+            const auto prompt = someTokens(300, 1), other = someTokens(300, 2);
+            int events = 0, ends = 0, behind = 0;
+            std::optional<Error> failure;
+            GenerationRequest request;
+            request.id = RequestId{77};
+            request.maxNewTokens = 20;
+            bench.scheduler->submit(request, std::make_shared<const std::vector<TokenId>>(prompt), [&](RequestId, Event&& event) {
+                const bool isLast = !std::holds_alternative<PrefillProgress>(event) && !std::holds_alternative<TextAppended>(event);
+                behind += events >= at && !isLast ? 1 : 0;
+                if (++events == at)
+                    throw std::bad_alloc();
+                ends += isLast ? 1 : 0;
+                if (const auto* failed = std::get_if<Failed>(&event))
+                    failure = failed->error;
+            }, 0);
+            const RequestId beside = bench.ask(1, other);
+            bench.runAll();
+            threw = events >= at;
+            QCOMPARE(bench.recorder.record(beside).tokens, fakeAnswer(other, 20));
+            QVERIFY(bench.recorder.record(beside).finished);
+            QCOMPARE(behind, 0);
+            QVERIFY(ends == 1 || (ends == 0 && events == at)); // it was the end itself that was not taken
+            QCOMPARE(failure.has_value(), threw && ends == 1);
+            if (failure)
+                QCOMPARE(failure->code, ErrorCode::OutOfMemory);
+            QCOMPARE(bench.scheduler->numRequests(), 0);
+        }
+        QVERIFY(!threw);
+    }
+
+    void failAllTellsEveryoneTheCodeWhateverTheirSinksThrow()
+    {
+        Bench bench;
+        int told = 0;
+        GenerationRequest request;
+        request.id = RequestId{77};
+        bench.scheduler->submit(request, std::make_shared<const std::vector<TokenId>>(someTokens(50, 1)), [&](RequestId, Event&& event) {
+            told += std::holds_alternative<Failed>(event) ? 1 : 0;
+            throw std::runtime_error("no");
+        }, 0);
+        const RequestId writing = bench.ask(1, someTokens(50, 2), 100), queued = bench.ask(1, someTokens(50, 3));
+        for (int round = 0; round < 4; ++round)
+            bench.scheduler->runRound();
+        bench.scheduler->failAll({ErrorCode::DeviceFailure, "it is over"});
+        for (const RequestId id : {writing, queued}) {
+            const auto record = bench.recorder.record(id);
+            QCOMPARE(record.ends, 1);
+            QCOMPARE(record.failure->code, ErrorCode::DeviceFailure);
+            QCOMPARE(record.failure->message, std::string("it is over"));
+        }
+        QCOMPARE(told, 1);
+        QVERIFY(!bench.scheduler->failure());
+        QCOMPARE(bench.run(bench.ask(2, someTokens(60, 4))).tokens, fakeAnswer(someTokens(60, 4), 20));
+    }
+
     // --- Metrics -----------------------------------------------------------------------------------------------------
 
     void figuresFollowTheWork()
