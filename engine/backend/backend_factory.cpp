@@ -81,8 +81,10 @@ Result<std::vector<std::string>> resolveDevices(const std::vector<std::string>& 
     return resolved;
 }
 
-Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
-                                             const BackendOptions& options)
+namespace {
+
+Result<std::unique_ptr<Backend>> makeOne(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                         const BackendOptions& options)
 {
 #ifdef OCTAVO_CUDA_BACKEND
     if (options.device.starts_with("cuda:"))
@@ -93,6 +95,17 @@ Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::sha
     if (options.device == "cpu")
         return makeCpuBackend(config, std::move(weights), options);
     return Error{ErrorCode::NotFound, "device " + options.device + " was not built into this Octavo"};
+}
+
+} // namespace
+
+Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                             const BackendOptions& options)
+{
+    auto backend = makeOne(config, weights, options);
+    if (weights->letGoOfPages) // all but the embedding was repacked, and of that few rows are read again
+        weights->letGoOfPages();
+    return backend;
 }
 
 } // namespace octavo::engine

@@ -76,6 +76,12 @@ MappedFile::~MappedFile()
         ::munmap(const_cast<std::byte*>(m_bytes.data()), m_bytes.size());
 }
 
+void MappedFile::letGoOfPages() const
+{
+    if (!m_bytes.empty())
+        ::madvise(const_cast<std::byte*>(m_bytes.data()), m_bytes.size(), MADV_DONTNEED);
+}
+
 Result<std::string> readTextFile(const std::filesystem::path& path, std::size_t maxBytes)
 {
     FileDescriptor file;

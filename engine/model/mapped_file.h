@@ -28,6 +28,10 @@ public:
 
     std::span<const std::byte> bytes() const { return m_bytes; }
 
+    /// Takes what was read out of this process's memory; what is touched again comes back, from the system's cache as a
+    /// rule.
+    void letGoOfPages() const;
+
 private:
     explicit MappedFile(std::span<const std::byte> bytes)
         : m_bytes(bytes)

@@ -397,6 +397,12 @@ const TensorView* Checkpoint::find(std::string_view name) const
     return it == m_tensors.end() ? nullptr : &it->second;
 }
 
+void Checkpoint::letGoOfPages() const
+{
+    for (const std::unique_ptr<File>& file : m_files)
+        file->map.letGoOfPages();
+}
+
 std::uint64_t Checkpoint::fileBytes() const
 {
     std::uint64_t total = 0;

@@ -73,6 +73,7 @@ public:
     const std::map<std::string, TensorView, std::less<>>& tensors() const { return m_tensors; }
 
     std::uint64_t fileBytes() const; ///< of all shards
+    void letGoOfPages() const;       ///< see MappedFile
     std::size_t numFiles() const { return m_files.size(); }
     const std::filesystem::path& dir() const { return m_dir; }
 

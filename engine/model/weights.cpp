@@ -400,6 +400,7 @@ Result<ModelWeights> ModelWeights::open(const std::filesystem::path& modelDir, c
     OCTAVO_TRY(const std::string text, readTextFile(modelDir / "config.json", maxConfigBytes));
     weights.dir = modelDir;
     weights.hash = checkpointHash(storage->checkpoint, text);
+    weights.letGoOfPages = [held = storage.get()] { held->checkpoint.letGoOfPages(); };
     weights.storage = std::move(storage);
     return weights;
 }

@@ -92,6 +92,7 @@ struct ModelWeights {
     std::uint64_t hash = 0;              ///< over config.json and the tensors with their bytes, see checkpoint_hash.h
     std::filesystem::path dir;           ///< where it came from
     std::shared_ptr<const void> storage; ///< keeps the memory maps alive
+    std::function<void()> letGoOfPages;  ///< for who has repacked what it needs: see MappedFile; empty: nothing is mapped
 
     const LinearWeight& head() const { return lmHead ? *lmHead : embedding; }
 

@@ -5,7 +5,9 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstdlib>
 #include <cstring>
+#include <fstream>
 
 using namespace octavo;
 using namespace octavo::engine;
@@ -50,6 +52,7 @@ private slots:
     void aRejectedDraftLeavesNoTrace();
     void forksGoTheirOwnWay();
     void aFrozenForkTakesNoMore();
+    void theCheckpointsPagesAreLetGoOf();
     void refusesWhatDoesNotFit();
     void refusesRowsThatWaitForCommit();
     void refusesPathsItDoesNotHave();
@@ -251,6 +254,37 @@ void TestCpuBackend::aFrozenForkTakesNoMore()
     std::vector<float> logits(std::size_t(m_model.config.vocabSize));
     QCOMPARE(cpu->prefill(frozen, ids(64, 1), logits).error().code, ErrorCode::ContextFull);
     QVERIFY(cpu->forkSequence(frozen, 256));
+}
+
+void TestCpuBackend::theCheckpointsPagesAreLetGoOf()
+{
+    // What the system counts as resident of the map of model.safetensors.
+    const auto residentKiB = [] {
+        std::ifstream maps("/proc/self/smaps");
+        long sum = 0;
+        bool isOurs = false;
+        for (std::string line; std::getline(maps, line);) {
+            if (line.find("-") < line.find(" ") && line.find(':') > line.find(' '))
+                isOurs = line.ends_with("/model.safetensors");
+            else if (isOurs && line.starts_with("Rss:"))
+                sum += std::atol(line.c_str() + 4);
+        }
+        return sum;
+    };
+    const LoadedModel model = demoModel(); // hashed, so all of it was read
+    const long read = residentKiB();
+    QVERIFY(read > 30'000);
+    const auto made = makeBackend(model.config, model.weights, {});
+    QVERIFY(made);
+    QVERIFY2(residentKiB() < read - 30'000, qPrintable(QString::number(residentKiB())));
+    // Rows of the embedding come back when they are needed.
+    const auto plain = makeCpuBackend(model.config, model.weights, {});
+    QVERIFY(plain);
+    std::vector<float> logits(std::size_t(model.config.vocabSize)), expected(logits.size());
+    const std::vector<TokenId> ids{5, 900, 12'000};
+    QVERIFY((*made)->prefill(*(*made)->createSequence(8), ids, logits));
+    QVERIFY((*plain)->prefill(*(*plain)->createSequence(8), ids, expected));
+    QVERIFY(logits == expected);
 }
 
 void TestCpuBackend::refusesWhatDoesNotFit()
