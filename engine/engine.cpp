@@ -86,8 +86,15 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
         backendOptions.contextLimit = contextLimit;
         backendOptions.memoryBudgetBytes = options.memoryBudgetBytes / std::max<std::int64_t>(onHost, 1);
         backendOptions.sparse = options.sparse;
-        OCTAVO_TRY(auto backend, makeBackend(config, weights, backendOptions));
-        devices.push_back({std::move(backend), backendOptions.memoryBudgetBytes});
+        backendOptions.quantize = options.quantize;
+        backendOptions.onQuantized = [&](std::int64_t done, std::int64_t total) {
+            report("Quantising the weights for " + name, done, total);
+            return !isCancelled(cancel);
+        };
+        auto backend = makeBackend(config, weights, backendOptions);
+        if (!backend)
+            return backend.error().code == ErrorCode::Cancelled ? cancelled : backend.error();
+        devices.push_back({*std::move(backend), backendOptions.memoryBudgetBytes});
     }
     if (options.memoryBudgetBytes == 0) { // now that the weights are in memory
         const auto memory = availableMemory();

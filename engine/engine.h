@@ -33,6 +33,7 @@ struct EngineOptions {
     std::int64_t memoryBudgetBytes = 0;          ///< for sequences; 0: what the machine has to spare
     std::string cpuPath;                         ///< force "plain", "avx2", "avx512" or "reference"; empty: the best
     SparseMode sparse = SparseMode::Auto;
+    bool quantize = true;                        ///< checkpoints in bf16, fp16 or fp32: layers to int4 while loading (CPU)
     std::filesystem::path savedContexts;         ///< folder for contexts on disk; empty: none are kept
     std::int64_t savedContextsQuota = std::int64_t{16} << 30; ///< bytes, all contexts together
 };

@@ -9,6 +9,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <memory>
 #include <string>
 #include <vector>
@@ -24,6 +25,9 @@ struct BackendOptions {
     std::int64_t memoryBudgetBytes = 0; ///< for all sequences together; 0: the backend sets no limit of its own
     SparseMode sparse = SparseMode::Auto;
     SparseSettings sparseSettings;
+    bool quantize = false;              ///< dense linears of the layers to int4 while loading, where the device can
+    /// Parameters quantised so far, and of all that will be; false cancels the loading. On the caller's thread.
+    std::function<bool(std::int64_t done, std::int64_t total)> onQuantized;
     bool mtp = true;                    ///< run the MTP layer where the model has one; it takes KV rows of its own
     /// A GPU reads whole blocks of 64 tokens through kernels for many rows; off: all through those of decode.
     bool prefillBlocks = false;

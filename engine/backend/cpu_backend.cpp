@@ -87,7 +87,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
     const int available = int(std::max(1u, std::thread::hardware_concurrency()));
     const int threads = options.threads > 0 ? std::min(options.threads, std::max(8, 2 * available)) : available;
     try {
-        OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights), options.mtp));
+        OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights), options, threads));
         std::unique_ptr<CpuBackend> backend(
             new CpuBackend(std::move(model), cpu::kernels(path), threads, options));
         if (!backend->m_forward.ready())
@@ -513,7 +513,7 @@ std::string CpuBackend::imageFormat() const
     if (layout.empty()) // the basis will be fitted from the first context: sketches of the next process may not fit it
         return {};
     return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", " + layout + ", float state, " +
-           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + ", 3";
+           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + (m_model.quantized ? ", quantised at load" : "") + ", 3";
 }
 
 /// State: the recurrent one, then the int8 pages from the tier's end on. Rows: the first int8 page, then the tier's

@@ -1,7 +1,10 @@
 #include "engine/backend/cpu_model.h"
 
+#include "engine/model/quantized_linear.h"
+
 #include <cmath>
 #include <string>
+#include <vector>
 
 namespace octavo::engine
 {
@@ -27,15 +30,69 @@ Result<void> checkSizes(const ModelConfig& config)
     return {};
 }
 
-Result<CpuGdn> loadGdn(const ModelConfig& config, const GdnWeights& weights)
+/// Repacks layers, dense ones by way of int4 where that is wanted. What they were read from leaves the memory as they
+/// are done, so that no more than one of them is there twice.
+class LayerLoader
+{
+public:
+    LayerLoader(const ModelConfig& config, const ModelWeights& weights, const BackendOptions& options, int threads)
+        : m_config(config)
+        , m_weights(weights)
+        , m_options(options)
+        , m_threads(threads)
+    {
+        for (const LayerWeights& layer : weights.layers)
+            count(layer);
+        if (weights.mtp && options.mtp)
+            count(weights.mtp->layer);
+    }
+
+    Result<CpuLayer> layer(const LayerWeights& weights);
+    Result<CpuMtp> mtp(const MtpWeights& weights);
+    bool hasQuantized() const { return m_done > 0; }
+
+private:
+    bool quantizes(const LinearWeight& weight) const { return m_options.quantize && canQuantize(weight); }
+    void count(const LayerWeights& layer)
+    {
+        for (const LinearWeight* module : bigLinears(layer))
+            m_total += quantizes(*module) ? module->parameters() : 0;
+    }
+
+    Result<CpuLinear> pack(const LinearWeight& weight);
+    Result<CpuGdn> gdn(const GdnWeights& weights);
+    Result<CpuAttention> attention(const AttentionWeights& weights);
+
+    const ModelConfig& m_config;
+    const ModelWeights& m_weights;
+    const BackendOptions& m_options;
+    const int m_threads;
+    std::int64_t m_total = 0, m_done = 0; // parameters to quantise
+};
+
+Result<CpuLinear> LayerLoader::pack(const LinearWeight& weight)
+{
+    if (!quantizes(weight))
+        return CpuLinear::pack(weight);
+    OCTAVO_TRY(const QuantizedLinear int4, quantizeInt4(weight, m_threads));
+    OCTAVO_TRY(CpuLinear linear, CpuLinear::pack(int4.weight));
+    if (m_weights.letGoOfPages)
+        m_weights.letGoOfPages();
+    m_done += weight.parameters();
+    if (m_options.onQuantized && !m_options.onQuantized(m_done, m_total))
+        return Error{ErrorCode::Cancelled, "quantising the model was cancelled"};
+    return linear;
+}
+
+Result<CpuGdn> LayerLoader::gdn(const GdnWeights& weights)
 {
     CpuGdn gdn;
-    OCTAVO_TRY(gdn.qkv, CpuLinear::pack(weights.qkv));
-    OCTAVO_TRY(gdn.z, CpuLinear::pack(weights.z));
-    OCTAVO_TRY(gdn.out, CpuLinear::pack(weights.out));
+    OCTAVO_TRY(gdn.qkv, pack(weights.qkv));
+    OCTAVO_TRY(gdn.z, pack(weights.z));
+    OCTAVO_TRY(gdn.out, pack(weights.out));
     const LinearWeight* ba[] = {&weights.b, &weights.a};
     OCTAVO_TRY(gdn.ba, CpuLinear::pack(ba));
-    const std::size_t width = std::size_t(config.linearConvKernel), channels = std::size_t(config.convDim());
+    const std::size_t width = std::size_t(m_config.linearConvKernel), channels = std::size_t(m_config.convDim());
     gdn.taps.resize(width * channels);
     for (std::size_t c = 0; c < channels; ++c) {
         for (std::size_t i = 0; i < width; ++i)
@@ -48,27 +105,35 @@ Result<CpuGdn> loadGdn(const ModelConfig& config, const GdnWeights& weights)
     return gdn;
 }
 
-Result<CpuAttention> loadAttention(const AttentionWeights& weights)
+Result<CpuAttention> LayerLoader::attention(const AttentionWeights& weights)
 {
     CpuAttention attention;
-    OCTAVO_TRY(attention.q, CpuLinear::pack(weights.q));
-    OCTAVO_TRY(attention.k, CpuLinear::pack(weights.k));
-    OCTAVO_TRY(attention.v, CpuLinear::pack(weights.v));
-    OCTAVO_TRY(attention.o, CpuLinear::pack(weights.o));
+    OCTAVO_TRY(attention.q, pack(weights.q));
+    OCTAVO_TRY(attention.k, pack(weights.k));
+    OCTAVO_TRY(attention.v, pack(weights.v));
+    OCTAVO_TRY(attention.o, pack(weights.o));
     attention.qNorm = weights.qNorm;
     attention.kNorm = weights.kNorm;
     return attention;
 }
 
-Result<void> loadMlp(const MlpWeights& weights, CpuLayer& layer)
+Result<CpuLayer> LayerLoader::layer(const LayerWeights& weights)
 {
-    OCTAVO_TRY(layer.gate, CpuLinear::pack(weights.gate));
-    OCTAVO_TRY(layer.up, CpuLinear::pack(weights.up));
-    OCTAVO_TRY(layer.down, CpuLinear::pack(weights.down));
-    return {};
+    CpuLayer layer;
+    layer.inputNorm = weights.inputNorm;
+    layer.postAttentionNorm = weights.postAttentionNorm;
+    if (weights.attention) {
+        OCTAVO_TRY(layer.attention, attention(*weights.attention));
+    } else {
+        OCTAVO_TRY(layer.gdn, gdn(*weights.gdn));
+    }
+    OCTAVO_TRY(layer.gate, pack(weights.mlp.gate));
+    OCTAVO_TRY(layer.up, pack(weights.mlp.up));
+    OCTAVO_TRY(layer.down, pack(weights.mlp.down));
+    return layer;
 }
 
-Result<CpuMtp> loadMtp(const MtpWeights& weights)
+Result<CpuMtp> LayerLoader::mtp(const MtpWeights& weights)
 {
     CpuMtp mtp;
     const bool int4 = weights.fc.format == LinearWeight::Format::Int4;
@@ -76,10 +141,7 @@ Result<CpuMtp> loadMtp(const MtpWeights& weights)
     mtp.embeddingNorm = weights.preFcNormEmbedding;
     mtp.hiddenNorm = weights.preFcNormHidden;
     mtp.norm = weights.norm;
-    mtp.layer.inputNorm = weights.layer.inputNorm;
-    mtp.layer.postAttentionNorm = weights.layer.postAttentionNorm;
-    OCTAVO_TRY(mtp.layer.attention, loadAttention(*weights.layer.attention));
-    OCTAVO_CHECK(loadMlp(weights.layer.mlp, mtp.layer));
+    OCTAVO_TRY(mtp.layer, layer(weights.layer));
     return mtp;
 }
 
@@ -96,23 +158,16 @@ std::int64_t bytesOf(const CpuLayer& layer)
 
 } // namespace
 
-Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights, bool withMtp)
+Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                const BackendOptions& options, int threads)
 {
     OCTAVO_CHECK(checkSizes(config));
     CpuModel model;
     model.config = config;
+    LayerLoader loader(config, *weights, options, threads);
     for (const LayerWeights& source : weights->layers) {
-        CpuLayer layer;
-        layer.inputNorm = source.inputNorm;
-        layer.postAttentionNorm = source.postAttentionNorm;
-        if (source.attention) {
-            OCTAVO_TRY(layer.attention, loadAttention(*source.attention));
-            layer.kindIndex = model.attentionLayers++;
-        } else {
-            OCTAVO_TRY(layer.gdn, loadGdn(config, *source.gdn));
-            layer.kindIndex = model.gdnLayers++;
-        }
-        OCTAVO_CHECK(loadMlp(source.mlp, layer));
+        OCTAVO_TRY(CpuLayer layer, loader.layer(source));
+        layer.kindIndex = layer.attention ? model.attentionLayers++ : model.gdnLayers++;
         model.bytes += bytesOf(layer);
         model.layers.push_back(std::move(layer));
     }
@@ -121,11 +176,12 @@ Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const
     const bool int8 = head.format != LinearWeight::Format::Int4 && head.outFeatures >= int8HeadOutputs;
     OCTAVO_TRY(model.head, int8 ? CpuLinear::packInt8(head) : CpuLinear::pack(head));
     model.bytes += model.head.bytes() + weights->embedding.storedBytes();
-    if (withMtp && weights->mtp) {
-        OCTAVO_TRY(model.mtp, loadMtp(*weights->mtp));
+    if (options.mtp && weights->mtp) {
+        OCTAVO_TRY(model.mtp, loader.mtp(*weights->mtp));
         model.mtp->layer.kindIndex = model.attentionLayers;
         model.bytes += model.mtp->fc.bytes() + bytesOf(model.mtp->layer);
     }
+    model.quantized = loader.hasQuantized();
     model.source = std::move(weights);
     return model;
 }

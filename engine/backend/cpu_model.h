@@ -2,6 +2,7 @@
 
 /// A model's weights as the CPU kernels want them. Immutable after load(); shared by the compute threads.
 
+#include "engine/backend/backend_factory.h"
 #include "engine/backend/cpu_linear.h"
 
 #include <optional>
@@ -45,12 +46,15 @@ struct CpuModel {
     std::optional<CpuMtp> mtp;
     int attentionLayers = 0, gdnLayers = 0;
     std::int64_t bytes = 0;
+    bool quantized = false; ///< some layers hold int4 where the checkpoint holds floats
 
     /// Layers that keep KV rows.
     int kvLayers() const { return attentionLayers + (mtp ? 1 : 0); }
 
     /// Fails with Unsupported where a size does not suit the kernels (each must be a multiple of 16).
-    static Result<CpuModel> load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights, bool withMtp);
+    /// With BackendOptions::quantize also with FormatInvalid for weights that are no numbers, and with Cancelled.
+    static Result<CpuModel> load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
+                                 const BackendOptions& options, int threads);
 };
 
 } // namespace octavo::engine

@@ -62,6 +62,7 @@ Result<Subject> openSubject(const Arguments& arguments)
     options.threads = wanted.threads;
     options.cpuPath = wanted.cpuPath;
     options.sparse = wanted.sparse;
+    options.quantize = wanted.quantize;
     const std::string mtp = arguments.text("--mtp", "off");
     if (mtp != "on" && mtp != "off")
         return Error{ErrorCode::InvalidArgument, "--mtp is '" + mtp + "', must be on or off"};

@@ -90,6 +90,7 @@ std::vector<OptionSpec> engineOptions()
         {"--cpu-path", "NAME", "force plain, avx2, avx512 or reference (default: the best there is)"},
         {"--saved-contexts", "DIR", "keep contexts that were read there, and open them again (default: keep none)"},
         {"--sparse", "MODE", "on, off or auto (default): decode reads picked rows, or all"},
+        {"--quantize", "on|off", "layers of a bf16, fp16 or fp32 checkpoint to int4 while loading, on the CPU (default: on)"},
     };
 }
 
@@ -125,6 +126,10 @@ Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments)
         options.sparse = engine::SparseMode::Off;
     else if (sparse != "auto")
         return Error{ErrorCode::InvalidArgument, "--sparse is '" + sparse + "', must be on, off or auto"};
+    const std::string quantize = arguments.text("--quantize", "on");
+    if (quantize != "on" && quantize != "off")
+        return Error{ErrorCode::InvalidArgument, "--quantize is '" + quantize + "', must be on or off"};
+    options.quantize = quantize == "on";
     return options;
 }
 

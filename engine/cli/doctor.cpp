@@ -67,6 +67,8 @@ std::vector<PlannedDevice> planDevices(const Findings& findings, std::int64_t as
     auto plan = [&](std::string device, std::string description, std::int64_t deviceBytes) {
         MemoryPlanRequest request = findings.request;
         request.deviceBytes = deviceBytes;
+        if (deviceBytes == 0 && findings.audit)
+            request.weightBytes = findings.audit->cpuWeightBytes;
         planned.push_back({std::move(device), std::move(description), planMemory(request)});
     };
     if (askedDeviceBytes > 0) {

@@ -2,6 +2,7 @@
 
 #include "engine/memory/sketch_basis.h"
 #include "engine/model/checkpoint_layout.h"
+#include "engine/model/quantized_linear.h"
 #include "engine/model/safetensors.h"
 #include "engine/model/weights.h"
 #include "engine/tokenizer/tokenizer.h"
@@ -68,6 +69,17 @@ void auditWeights(const ModelWeights& weights, CheckpointAudit& audit)
         linearParameters += weight->parameters();
     }
     audit.weightBytes += (weights.parameters - linearParameters) * std::int64_t(sizeof(float)); // kept widened
+    audit.cpuWeightBytes = audit.weightBytes;
+    const auto quantize = [&audit](const LayerWeights& layer) {
+        for (const LinearWeight* weight : bigLinears(layer)) {
+            const std::int64_t groups = (weight->inFeatures + quantizedGroupSize - 1) / quantizedGroupSize;
+            if (canQuantize(*weight))
+                audit.cpuWeightBytes += weight->parameters() / 2 + groups * weight->outFeatures * 2 - weight->storedBytes();
+        }
+    };
+    std::ranges::for_each(weights.layers, quantize);
+    if (weights.mtp)
+        quantize(weights.mtp->layer);
 }
 
 /// Counts what is neither a number nor zero among a tensor's floats.

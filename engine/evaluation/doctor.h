@@ -24,6 +24,7 @@ struct CheckpointAudit {
     std::int64_t parameters = 0;        ///< text model and MTP
     std::int64_t mtpParameters = 0;     ///< of them, MTP's
     std::int64_t weightBytes = 0;       ///< as the files store them, zero points of symmetric modules left out
+    std::int64_t cpuWeightBytes = 0;    ///< the same once float layers are quantised, as they are on the CPU
     std::map<std::string, int> formats; ///< linear modules by format: "int4", "bf16", ...
     int actOrderModules = 0, asymmetricModules = 0;
     bool tiedHead = false;

@@ -1,12 +1,15 @@
+#include "engine/model/quantized_linear.h"
 #include "kernels/cpu/cpu_features.h"
 #include "tests/engine/golden_files.h"
 
 #include <QTest>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstdlib>
 #include <cstring>
+#include <deque>
 #include <fstream>
 
 using namespace octavo;
@@ -53,6 +56,7 @@ private slots:
     void forksGoTheirOwnWay();
     void aFrozenForkTakesNoMore();
     void theCheckpointsPagesAreLetGoOf();
+    void aDenseCheckpointIsQuantizedWhileItLoads();
     void refusesWhatDoesNotFit();
     void refusesRowsThatWaitForCommit();
     void refusesPathsItDoesNotHave();
@@ -285,6 +289,87 @@ void TestCpuBackend::theCheckpointsPagesAreLetGoOf()
     QVERIFY((*made)->prefill(*(*made)->createSequence(8), ids, logits));
     QVERIFY((*plain)->prefill(*(*plain)->createSequence(8), ids, expected));
     QVERIFY(logits == expected);
+}
+
+void TestCpuBackend::aDenseCheckpointIsQuantizedWhileItLoads()
+{
+    // A bf16 form of the demo model, and what its layers are after quantising, as a checkpoint of its own.
+    const LoadedModel model = demoModel();
+    ModelWeights dense = *model.weights, int4 = *model.weights;
+    std::deque<std::vector<std::uint16_t>> values;
+    std::deque<QuantizedLinear> quantized;
+    std::int64_t parameters = 0;
+    const auto convert = [&](LinearWeight& stored, LinearWeight& expected) {
+        std::vector<float> widened(std::size_t(stored.parameters()));
+        stored.dequantize(widened);
+        std::vector<std::uint16_t>& own = values.emplace_back();
+        for (const float w : widened)
+            own.push_back(std::uint16_t(std::bit_cast<std::uint32_t>(w) >> 16));
+        LinearWeight bf16;
+        bf16.name = stored.name;
+        bf16.outFeatures = stored.outFeatures;
+        bf16.inFeatures = stored.inFeatures;
+        bf16.dense = own.data();
+        stored = bf16;
+        auto made = quantizeInt4(stored, 2);
+        if (!made)
+            qFatal("%s", made.error().message.c_str());
+        expected = quantized.emplace_back(*std::move(made)).weight;
+        parameters += stored.parameters();
+    };
+    const auto convertLayer = [&](LayerWeights& from, LayerWeights& to) {
+        if (from.attention) {
+            convert(from.attention->q, to.attention->q);
+            convert(from.attention->k, to.attention->k);
+            convert(from.attention->v, to.attention->v);
+            convert(from.attention->o, to.attention->o);
+        } else {
+            convert(from.gdn->qkv, to.gdn->qkv);
+            convert(from.gdn->z, to.gdn->z);
+            convert(from.gdn->out, to.gdn->out);
+        }
+        convert(from.mlp.gate, to.mlp.gate);
+        convert(from.mlp.up, to.mlp.up);
+        convert(from.mlp.down, to.mlp.down);
+    };
+    for (std::size_t n = 0; n < dense.layers.size(); ++n)
+        convertLayer(dense.layers[n], int4.layers[n]);
+    if (dense.mtp)
+        convertLayer(dense.mtp->layer, int4.mtp->layer);
+
+    const auto source = std::make_shared<const ModelWeights>(dense);
+    BackendOptions options;
+    options.threads = 2;
+    options.quantize = true;
+    std::vector<std::pair<std::int64_t, std::int64_t>> progress;
+    options.onQuantized = [&](std::int64_t done, std::int64_t total) {
+        progress.emplace_back(done, total);
+        return true;
+    };
+    const auto made = makeCpuBackend(model.config, source, options);
+    QVERIFY2(made, made ? "" : made.error().message.c_str());
+    QVERIFY(progress.size() > 20);
+    QCOMPARE(progress.back(), std::pair(parameters, parameters));
+    QVERIFY(std::ranges::is_sorted(progress));
+
+    const auto known = makeCpuBackend(model.config, std::make_shared<const ModelWeights>(int4), {.threads = 2});
+    const auto plain = makeCpuBackend(model.config, source, {.threads = 2});
+    QVERIFY(known && plain);
+    std::vector<float> logits(std::size_t(model.config.vocabSize)), expected(logits.size()), exact(logits.size());
+    const std::vector<TokenId> ids{5, 900, 12'000, 77, 4'000, 31};
+    QVERIFY((*made)->prefill(*(*made)->createSequence(8), ids, logits));
+    QVERIFY((*known)->prefill(*(*known)->createSequence(8), ids, expected));
+    QVERIFY((*plain)->prefill(*(*plain)->createSequence(8), ids, exact));
+    QVERIFY(sameBits(logits, expected));
+    QVERIFY(!sameBits(logits, exact));
+    QVERIFY((*made)->imageFormat() != (*plain)->imageFormat());
+    QVERIFY((*made)->info().weightBytes < (*plain)->info().weightBytes * 2 / 3);
+    QCOMPARE((*made)->info().weightBytes, (*known)->info().weightBytes);
+
+    options.onQuantized = [&, asked = 0](std::int64_t, std::int64_t) mutable { return ++asked < 5; };
+    const auto stopped = makeCpuBackend(model.config, source, options);
+    QVERIFY(!stopped);
+    QCOMPARE(stopped.error().code, ErrorCode::Cancelled);
 }
 
 void TestCpuBackend::refusesWhatDoesNotFit()

@@ -46,6 +46,7 @@ private slots:
     void theCpuBackendKeepsEverythingInRam();
     void auditsTheDemoModel();
     void namesWhatIsMissingBesideTheWeights();
+    void countsFloatLayersAsWhatTheyBecomeOnTheCpu();
     void countsTensorsThatAreNotUsed();
     void namesTensorsWithValuesThatAreNoNumbers();
     void fitsABasisThatHoldsMoreWithMoreDimensions();
@@ -135,6 +136,7 @@ void TestDoctor::auditsTheDemoModel()
     QVERIFY(audit->tiedHead && audit->mtp && audit->hasTokenizer);
     QVERIFY(audit->tokenizerEndId > 16000 && audit->tokenizerEndId <= 16384);
     QVERIFY(audit->weightBytes < audit->fileBytes);
+    QCOMPARE(audit->cpuWeightBytes, audit->weightBytes); // in int4 already
     QVERIFY2(audit->problems.empty(), audit->problems.empty() ? "" : audit->problems[0].c_str());
 }
 
@@ -158,6 +160,32 @@ void TestDoctor::namesWhatIsMissingBesideTheWeights()
     QVERIFY2(larger->problems[0].find("the model's vocabulary has only 48 rows") != std::string::npos,
              larger->problems[0].c_str());
     QVERIFY(!auditCheckpoint(path + "/none"));
+}
+
+void TestDoctor::countsFloatLayersAsWhatTheyBecomeOnTheCpu()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.path().toStdString();
+    std::string json = smallConfigJson();
+    json.replace(json.find("\"hidden_size\": 64"), 17, "\"hidden_size\": 256");
+    const auto config = ModelConfig::parse(json, "config.json");
+    QVERIFY(config);
+    ModelWriter(*config, ModelForm{}).write(path);
+    writeFile(path + "/config.json", json);
+    const auto audit = auditCheckpoint(path);
+    QVERIFY2(audit, audit ? "" : audit.error().message.c_str());
+    // Layers with 256 inputs take 4.125 bits a value in place of 32; those with 96 and fewer stay.
+    std::int64_t saved = 0;
+    for (const TensorSpec& tensor : textTensors(*config, HeadLayout::Untied)) {
+        const bool isBig = tensor.kind == TensorSpec::Kind::Linear && tensor.shape[1] == 256 && tensor.shape[0] > 4;
+        saved += isBig ? tensor.parameters() * 4 - tensor.parameters() / 2 - tensor.shape[0] * 2 * 2 : 0;
+    }
+    for (const TensorSpec& tensor : mtpTensors(*config)) {
+        const bool isBig = tensor.kind == TensorSpec::Kind::Linear && tensor.shape[1] == 256;
+        saved += isBig ? tensor.parameters() * 4 - tensor.parameters() / 2 - tensor.shape[0] * 2 * 2 : 0;
+    }
+    QVERIFY(saved > 0);
+    QCOMPARE(audit->cpuWeightBytes, audit->weightBytes - saved);
 }
 
 void TestDoctor::countsTensorsThatAreNotUsed()
