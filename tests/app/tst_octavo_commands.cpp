@@ -211,7 +211,7 @@ private slots:
             content.model = "demo";
             content.label = {seed == 1 ? "first" : "second", "0123456789abcdef0123456789abcdef01234567"};
             content.tokens = tokens;
-            content.rows = {bytes};
+            content.rows[0] = {bytes};
             content.states = {{640, 100'000, {std::span(bytes).first(64)}}};
             QVERIFY(octavo::engine::SavedContext::write(file(QString::number(seed)).toStdString(),
                                                         content, [] { return false; }));
