@@ -62,7 +62,7 @@ Error withHint(Error error, const agents::IngestOptions& options)
         error.message += "; --trust reads it";
     else if (repository && options.ref.isEmpty() && !repository->hasCommits())
         error.message += ": commit something, or name a branch that has commits with --ref";
-    else if (repository && options.ref.isEmpty() && error.code == ErrorCode::RepositoryInvalid)
+    else if (repository && options.ref.isEmpty() && error.message.ends_with(agents::Repository::nameARef))
         error.message += " with --ref";
     return error;
 }

@@ -137,9 +137,11 @@ private:
 
     static QString unreadable(const Error& error)
     {
-        return error.code == ErrorCode::NotFound
-                   ? QStringLiteral("content not in this clone")
-                   : QStringLiteral("damaged in this repository (%1)").arg(QString::fromStdString(error.message));
+        if (error.code == ErrorCode::NotFound)
+            return QStringLiteral("content not in this clone");
+        return (error.code == ErrorCode::OutOfMemory ? QStringLiteral("not read for want of memory (%1)")
+                                                     : QStringLiteral("damaged in this repository (%1)"))
+            .arg(QString::fromStdString(error.message));
     }
 
     /// Why a leaf is not read at all; empty for a file to look into.

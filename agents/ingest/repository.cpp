@@ -227,7 +227,7 @@ Result<CommitInfo> Repository::resolve(const QString& ref) const
             return Error{ErrorCode::NotFound, d->label() + " has no commits yet"};
         if (unborn < 0)
             return Error{ErrorCode::RepositoryInvalid, d->label() + ": its HEAD is damaged (" + gitMessage() +
-                                                           "): name a branch, tag or commit"};
+                                                           "): " + std::string(nameARef)};
     }
     const QByteArray spec = ref.isEmpty() ? QByteArray("HEAD") : ref.toUtf8();
     git_object* object = nullptr;
@@ -305,6 +305,24 @@ QList<RefInfo> Repository::refs() const
 
 namespace {
 
+/// Whether libgit2 failed for want of memory or of the system's help (a map, a handle): nothing is wrong with the object.
+bool isShortage()
+{
+    const git_error* error = git_error_last();
+    return error != nullptr && (error->klass == GIT_ERROR_NOMEMORY || error->klass == GIT_ERROR_OS);
+}
+
+/// What stopped a tree or blob from being read. `what` begins the sentence.
+Error unreadable(const std::string& what, int rc)
+{
+    if (rc == GIT_ENOTFOUND)
+        return Error{ErrorCode::RepositoryInvalid, what + " is missing in this repository: " + gitMessage()};
+    if (isShortage())
+        return Error{ErrorCode::OutOfMemory, what + " could not be read: " + gitMessage()
+                                                 + "; close other programs and read the repository again"};
+    return Error{ErrorCode::RepositoryInvalid, what + " is damaged in this repository: " + gitMessage()};
+}
+
 struct TreeWalk {
     git_repository* repository;
     const std::atomic<bool>* cancel;
@@ -325,9 +343,7 @@ struct TreeWalk {
             case GIT_FILEMODE_TREE: {
                 git_tree* child = nullptr;
                 if (const int rc = git_tree_lookup(&child, repository, git_tree_entry_id(entry)); rc < 0)
-                    return Error{ErrorCode::RepositoryInvalid, "folder " + displayPath(leaf.path).toStdString() +
-                                                                   (rc == GIT_ENOTFOUND ? " is missing" : " is damaged") +
-                                                                   " in this repository: " + gitMessage()};
+                    return unreadable("folder " + displayPath(leaf.path).toStdString(), rc);
                 const TreePtr held(child);
                 OCTAVO_CHECK(walk(child, leaf.path + '/', depth + 1));
                 continue;
@@ -351,7 +367,7 @@ Error unreadableBlob(const QByteArray& id, int rc)
 {
     if (rc == GIT_ENOTFOUND)
         return Error{ErrorCode::NotFound, "blob " + id.toStdString() + " is not in this clone"};
-    return Error{ErrorCode::RepositoryInvalid, "blob " + id.toStdString() + " is damaged: " + gitMessage()};
+    return unreadable("blob " + id.toStdString(), rc);
 }
 
 Result<git_oid> parseId(const QByteArray& id)

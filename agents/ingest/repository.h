@@ -11,6 +11,7 @@
 
 #include <atomic>
 #include <memory>
+#include <string_view>
 
 namespace octavo::agents {
 
@@ -55,6 +56,9 @@ public:
     QString path() const; ///< of the work tree, or of a bare repository itself
     bool isShallow() const;
     bool hasCommits() const; ///< false: HEAD names a branch without a commit; a damaged HEAD is for resolve() to tell
+
+    /// How an error of resolve() ends where HEAD cannot be followed and another place to read may be named.
+    static constexpr std::string_view nameARef = "name a branch, tag or commit";
 
     /// Branch, tag, remote branch, commit id or any revision git understands; empty: HEAD.
     Result<CommitInfo> resolve(const QString& ref) const;

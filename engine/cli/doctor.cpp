@@ -235,7 +235,7 @@ Result<void> runDoctor(const Arguments& arguments, Streams& streams)
     if (ramGib > 0.0)
         request.ramBytes = std::int64_t(ramGib * gib);
     else if (const auto memory = availableMemory())
-        request.ramBytes = memory->limitBytes;
+        request.ramBytes = memory->freeBytes;
     findings.devices = planDevices(findings, std::int64_t(deviceGib * gib));
 
     if (arguments.has("--json")) {

@@ -208,7 +208,7 @@ void auditBasis(const std::filesystem::path& dir, CheckpointAudit& audit)
 
 } // namespace
 
-Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir)
+Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir, AuditDepth depth)
 {
     CheckpointAudit audit;
     OCTAVO_TRY(audit.config, ModelConfig::load(dir));
@@ -220,7 +220,8 @@ Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir)
     audit.fileBytes = std::int64_t(checkpoint.fileBytes());
     audit.files = int(checkpoint.numFiles());
     auditWeights(weights, audit);
-    auditNumbers(weights, audit);
+    if (depth == AuditDepth::Numbers)
+        auditNumbers(weights, audit);
 
     std::vector<TensorSpec> specs = textTensors(audit.config, audit.tiedHead ? HeadLayout::Tied : HeadLayout::Untied,
                                                 withoutEnd(weights.embedding.name, "embed_tokens"));

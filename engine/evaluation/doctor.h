@@ -37,7 +37,10 @@ struct CheckpointAudit {
     std::vector<std::string> problems; ///< each one line; empty: the checkpoint can be run
 };
 
+/// Shapes, or also every value of 16 and 32 bits: that reads all of such a checkpoint, 54 GB of a 27B in bf16.
+enum class AuditDepth { Headers, Numbers };
+
 /// Fails as ModelConfig::load() and ModelWeights::open() do; what is wrong beside the weights becomes a problem.
-Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir);
+Result<CheckpointAudit> auditCheckpoint(const std::filesystem::path& dir, AuditDepth depth = AuditDepth::Numbers);
 
 } // namespace octavo::engine

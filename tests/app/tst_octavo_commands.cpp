@@ -142,6 +142,26 @@ private slots:
         }
     }
 
+    void onlyADamagedHeadAsksForAnotherRef()
+    {
+        GitFixture fixture;
+        fixture.write("src/a.c", "int a;\n");
+        fixture.commit();
+        const auto damage = [&](const QString& file, const QByteArray& content) {
+            QFile::setPermissions(file, QFile::ReadOwner | QFile::WriteOwner);
+            QFile opened(file);
+            return opened.open(QIODevice::WriteOnly | QIODevice::Truncate) && opened.write(content) == content.size();
+        };
+        const QByteArray id = fixture.git({"rev-parse", "HEAD:src"}).trimmed();
+        QVERIFY(damage(fixture.root() + "/.git/objects/" + id.left(2) + "/" + id.mid(2), "no zlib"));
+        const Output folder = run({"ingest", "--repo", fixture.root()});
+        QCOMPARE(folder.status, 1);
+        QVERIFY2(folder.err.contains("folder src is damaged") && !folder.err.contains("--ref"), folder.err.constData());
+        QVERIFY(damage(fixture.root() + "/.git/HEAD", "garbage\n"));
+        const Output head = run({"ingest", "--repo", fixture.root()});
+        QVERIFY2(head.err.contains("name a branch, tag or commit with --ref"), head.err.constData());
+    }
+
     void failuresAreOneLine_data()
     {
         QTest::addColumn<QStringList>("words");
