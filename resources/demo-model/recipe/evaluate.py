@@ -2,11 +2,11 @@
 """Whole answers exactly right, on repositories that were never trained on.
 
 usage: evaluate.py build HELD.jsonl[.xz] TOKENIZER.json SETS.pickle      draws the questions once
-       evaluate.py run SETS.pickle OUT.json [--only=SET ...] NAME=MODEL[:bf16][:v0] ...      asks each model the same
-MODEL is a folder or a training checkpoint (.pt); weights are int4 unless `:bf16` follows. `:v0` compares with the
-answers that v0 was trained to give: where the opening lines of a definition do not end in a bracket, colon or
-semicolon, those hold one line past its end. Answers are checked by teacher forcing: every token of the true answer must
-be the likeliest one, which is when greedy decoding gives that answer. Drafts are counted where all before were right.
+       evaluate.py run SETS.pickle OUT.json [--only=SET ...] NAME=MODEL[:bf16][:v1] ...      asks each model the same
+MODEL is a folder or a training checkpoint (.pt); weights are int4 unless `:bf16` follows. `:v1` compares with the
+answers that v1 was trained to give: every line that uses a name, definitions in the order of the symbol table, two
+lines before a line asked for. Answers are checked by teacher forcing: every token of the true answer must be the
+likeliest one, which is when greedy decoding gives that answer. Drafts are counted where all before were right.
 """
 import json
 import lzma
@@ -37,12 +37,12 @@ def read(path):
 
 
 def asked_both_ways(context):
-    """(kind, question, answer, answer as v0 gives it), or None."""
+    """(kind, question, answer, answer as v1 gives it), or None."""
     state = context.rng.getstate()
-    context.past = 1
+    context.past = True
     old = context.question()
     context.rng.setstate(state)
-    context.past = 0
+    context.past = False
     new = context.question()
     return new + (old[2],) if new and old and new[:2] == old[:2] else None
 
@@ -99,7 +99,7 @@ def load(spec, device):
                     m.weight.copy_(M.fake_int4(m.weight))
     M.Linear.int4 = False
     model.compute = torch.bfloat16 if device == 'cuda' else None
-    return name, model, 'v0' in flags
+    return name, model, 'v1' in flags
 
 
 def ask(model, drawn, closing, old_answers, device):

@@ -11,11 +11,11 @@ import numpy as np
 
 import samples as S
 
-TOKENS = 65536  # of one step on one GPU
+TOKENS = 65536  # of one step on one GPU; one row where rows are longer
 AHEAD = 3  # tokens past a row that targets and drafts need
 # Until which share of the time, rows of which lengths. The hop from a name over its file to the path forms on short
 # contexts, the long ones teach it to last.
-PLAN = [(0.35, {4096: 0.7, 16384: 0.3}), (1.0, {4096: 0.35, 16384: 0.4, 65536: 0.25})]
+PLAN = [(0.45, {4096: 0.5, 16384: 0.42, 65536: 0.08}), (1.0, {4096: 0.3, 16384: 0.4, 65536: 0.23, 131072: 0.07})]
 LENGTHS = sorted({length for _, shares in PLAN for length in shares})
 
 
@@ -59,7 +59,7 @@ def work(repos, tokenizer_path, seed, counter, fraction, out):
             counter.value += 1
         length = length_of(step, fraction.value)
         rows = []
-        while len(rows) < TOKENS // length:
+        while len(rows) < max(1, TOKENS // length):
             try:
                 rows.append(builder.sample(length + AHEAD))
             except Exception:

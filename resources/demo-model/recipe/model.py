@@ -13,6 +13,7 @@ import sys
 import torch
 import torch.nn as nn
 import torch.nn.functional as F
+from torch.utils.checkpoint import checkpoint
 
 import samples as S
 
@@ -75,7 +76,19 @@ def delta_rule_chunk_backward(q, k, v, do, h, dh, w=None, g=None, g_gamma=None, 
     return group(dq), group(dk), join(dw).to(w.dtype).contiguous(), dg.transpose(2, 3).reshape(B, T, HV).contiguous()
 
 
+def fewer_configurations():
+    """Leaves fla's kernels few ways to run, so that choosing among them takes seconds."""
+    for name, module in list(sys.modules.items()):
+        for kernel in list(vars(module).values()) if name.startswith('fla.') else ():
+            while kernel is not None and hasattr(kernel, 'fn'):
+                if isinstance(getattr(kernel, 'configs', None), list):
+                    kernel.configs = [c for c in kernel.configs if c.num_warps == 4 and c.num_stages in (2, 3)] \
+                        or kernel.configs[:2]
+                kernel = kernel.fn
+
+
 if chunk_gated_delta_rule is not None:
+    fewer_configurations()
     sys.modules['fla.ops.gated_delta_rule.chunk'].chunk_bwd_dqkwg = delta_rule_chunk_backward
 
 
@@ -167,6 +180,21 @@ class Linear(nn.Linear):
         return F.linear(x, w.to(torch.bfloat16) if x.is_cuda and x.dtype == torch.bfloat16 else w)
 
 
+def rms_norm(x, weight, eps):
+    h = x.float()
+    return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps) * (1.0 + weight.float())).to(x.dtype)
+
+
+def gated_norm(x, z, weight, eps):
+    h = x.float()
+    h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + eps)
+    return (weight * h * F.silu(z.float())).to(x.dtype)
+
+
+def gated_unit(gate, up):
+    return F.silu(gate) * up
+
+
 class RMSNorm(nn.Module):
     """y = x / rms(x) * (1 + weight), in float32."""
 
@@ -176,8 +204,7 @@ class RMSNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x):
-        h = x.float()
-        return (h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + self.eps) * (1.0 + self.weight.float())).to(x.dtype)
+        return rms_norm(x, self.weight, self.eps)
 
 
 class GatedNorm(nn.Module):
@@ -189,9 +216,7 @@ class GatedNorm(nn.Module):
         self.eps = eps
 
     def forward(self, x, z):
-        h = x.float()
-        h = h * torch.rsqrt(h.pow(2).mean(-1, keepdim=True) + self.eps)
-        return (self.weight * h * F.silu(z.float())).to(x.dtype)
+        return gated_norm(x, z, self.weight, self.eps)
 
 
 def conv_silu(x, w):
@@ -272,7 +297,7 @@ class MLP(nn.Module):
         self.gate_proj, self.up_proj, self.down_proj = Linear(H, inner), Linear(H, inner), Linear(inner, H)
 
     def forward(self, x):
-        return self.down_proj(F.silu(self.gate_proj(x)) * self.up_proj(x))
+        return self.down_proj(gated_unit(self.gate_proj(x), self.up_proj(x)))
 
 
 class Layer(nn.Module):
@@ -324,6 +349,7 @@ class Model(nn.Module):
         self.config = config or CONFIG
         self.model, self.mtp = Backbone(self.config), MTP(self.config)
         self.compute = None  # dtype of activations, None: that of the weights
+        self.recompute_from = 0  # where not 0: tokens of a row from which layers are computed again going backwards
 
     def rope(self, length, device):
         n = int(self.config['head_dim'] * self.config['partial_rotary_factor'])
@@ -341,8 +367,9 @@ class Model(nn.Module):
         """Final normed hidden states [B * T, H] of ids [B, T]."""
         rope = rope or self.rope(ids.shape[1], ids.device)
         x = self.embed(ids)
+        again = self.recompute_from and ids.shape[1] >= self.recompute_from and torch.is_grad_enabled()
         for layer in self.model.layers:
-            x = layer(x, rope, ids.shape[0])
+            x = checkpoint(layer, x, rope, ids.shape[0], use_reentrant=False) if again else layer(x, rope, ids.shape[0])
         return self.model.norm(x)
 
     def draft(self, ids, hidden, rope=None):

@@ -18,11 +18,12 @@ LANGUAGES = {'py': 'python', 'c': 'c', 'cc': 'cpp', 'cpp': 'cpp', 'h': 'cpp', 'h
              'sql': 'sql'}
 DEFINITIONS = {'function', 'method', 'class', 'struct', 'interface', 'enum', 'macro', 'trait', 'union', 'func', 'type',
                'const', 'generator', 'typedef', 'alias'}
+COMMENT = re.compile(r'\s*(//|/\*|\*( |/|$)|#( |$)|--|<!--)')
 # How often each kind of question is asked. The evaluation asks as v0's did, so that figures can be compared.
 EVALUATED_KINDS = {'where': 5, 'show': 6, 'doc': 4, 'lists': 2, 'line': 2, 'uses': 2, 'missing': 1, 'files': 1,
                    'params': 2, 'chat': 1}
-TRAINED_KINDS = {'where': 8, 'show': 4, 'doc': 3, 'lists': 2, 'line': 3, 'uses': 4, 'missing': 2, 'files': 0.5,
-                 'params': 4, 'chat': 0.3}
+TRAINED_KINDS = {'where': 8, 'show': 4, 'doc': 2, 'lists': 4, 'line': 2, 'uses': 5, 'missing': 2, 'files': 0.3,
+                 'params': 4, 'chat': 0.2}
 
 
 class File:
@@ -48,10 +49,10 @@ def fence(path, body):
     return f"```{LANGUAGES.get(path.rsplit('.', 1)[-1], '')}\n{body}\n```"
 
 
-def signature(lines, start, end, limit=4, past=0):
-    """The lines that open a definition, up to the one that ends its header; v0's answers could go one line `past`."""
+def signature(lines, start, end, limit=4):
+    """The lines that open a definition, up to the one that ends its header."""
     out = []
-    for i in range(start, min(end + past, start + limit)):
+    for i in range(start, min(end, start + limit)):
         out.append(lines[i])
         if lines[i].rstrip().endswith(('{', ':', ';', ')')):
             break
@@ -176,7 +177,7 @@ class Context:
 
     def __init__(self, repo, windows, rng, foreign, hard=False, kinds=None):
         self.repo, self.windows, self.rng, self.foreign, self.hard = repo, windows, rng, foreign, hard
-        self.past = 0  # 1: answer as v0 was trained to
+        self.past = False  # answer as v1 was trained to
         kinds = kinds or EVALUATED_KINDS
         self.kinds, self.shares = list(kinds), list(kinds.values())
         self.table = {}
@@ -189,7 +190,8 @@ class Context:
         self.unique = [k for k, v in self.table.items() if len(v) == 1]
         self.few = [k for k, v in self.table.items() if len(v) <= 3]
         self.several = [k for k in self.few if len(self.table[k]) > 1]
-        self.text = '\n'.join(w.text() for w in windows)
+        self.bodies = [w.text() for w in windows]
+        self.text = '\n'.join(self.bodies)
         self.asked = set()
 
     def question(self):
@@ -228,7 +230,7 @@ class Context:
         return out
 
     def header(self, w, first, last):
-        return fence(w.path, signature(w.lines, first, last, past=self.past))
+        return fence(w.path, signature(w.lines, first, last))
 
     def ask_where(self, name):
         hits = self.table[name]
@@ -266,7 +268,7 @@ class Context:
         w, kind, a, b = self.table[name][0]
         if kind not in ('function', 'method', 'func'):
             return None
-        header = signature(w.lines, a, b, 6, self.past)
+        header = signature(w.lines, a, b, 6)
         if name + '(' not in header or ')' not in header:
             return None
         question = self.rng.choice([f'What parameters does `{name}` take?', f'What is the signature of `{name}`?',
@@ -274,35 +276,42 @@ class Context:
         return question, f'The signature of `{name}` in `{w.path}` is:\n\n{fence(w.path, header)}'
 
     def ask_lists(self, w):
-        found = [(n, k) for n, k, a, b in w.file.symbols if w.lo <= a - 1 and b <= w.hi and k in DEFINITIONS
+        found = [(a, n, k) for n, k, a, b in w.file.symbols if w.lo <= a - 1 and b <= w.hi and k in DEFINITIONS
                  and k != 'method' and not n.startswith(('Anonymous', 'anon'))]
+        if not self.past:  # in the order of the file, each once
+            found = sorted({(n, k): (a, n, k) for a, n, k in reversed(found)}.values(), key=lambda f: f[0])
         if not 1 <= len(found) <= 20:
             return None
         question = self.rng.choice([f'What is defined in `{w.path}`?', f'List the definitions in `{w.path}`.',
                                     f'What does {w.path} contain?'])
-        return question, f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for n, k in found)
+        return question, f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for _, n, k in found)
 
     def ask_line(self, w):
         for _ in range(8):
             i = self.rng.randrange(w.lo, w.hi)
             line = w.lines[i].strip()
             if 20 <= len(line) <= 100 and '`' not in line and self.text.count(line) == 1:
-                around = '\n'.join(w.lines[max(w.lo, i - 2):min(w.hi, i + 3)])
+                around = '\n'.join(w.lines[max(w.lo, i - 2) if self.past else i:min(w.hi, i + 3)])
                 question = self.rng.choice([f'Which file contains `{line}`?', f'Where is the line `{line}`?',
                                             f'Find `{line}`.'])
                 return question, f'That line is in `{w.path}`:\n\n{fence(w.path, around)}'
         return None
 
     def ask_uses(self, name):
+        """Each file with its first line that holds the name as a word, definitions and comments apart."""
         pattern = re.compile(r'(?<![\w])' + re.escape(name) + r'(?![\w])')
         hits = []
-        for w in self.windows:
-            if name not in w.file.text:
+        for w, body in zip(self.windows, self.bodies):
+            if not pattern.search(body):
                 continue
             defined = {a for n, _, a, _ in w.file.symbols if n == name}
             for i in range(w.lo, w.hi):
-                if name in w.lines[i] and (i + 1) not in defined and pattern.search(w.lines[i]):
-                    hits.append((w.path, w.lines[i].strip()))
+                line = w.lines[i]
+                if name in line and (i + 1) not in defined and pattern.search(line) \
+                        and (self.past or not COMMENT.match(line)):
+                    hits.append((w.path, line.strip()))
+                    if not self.past:
+                        break
         if not 1 <= len(hits) <= 6 or any(len(line) > 140 for _, line in hits):
             return None
         question = self.rng.choice([f'Where is `{name}` used?', f'Who uses `{name}`?', f'Find the uses of {name}.',
@@ -415,12 +424,15 @@ class Builder:
         return [special['<|im_start|>']] + encode('user\n' + question) + [special['<|im_end|>']] + encode('\n') \
             + [special['<|im_start|>']] + encode('assistant\n')
 
-    def turn(self, question, answer, paths=()):
-        """(head, answer ids, their weights): first tokens and paths weigh three times what quoted text does."""
+    def turn(self, question, answer, paths=(), gathered=False):
+        """(head, answer ids, their weights): first tokens and paths weigh three times what quoted text does; where a
+        quote begins, and all of a gathered list, twice."""
         ids, starts = self.coder.encode_with_starts(answer)
-        weights = np.ones(len(ids) + 1, dtype=np.float16)
+        weights = np.full(len(ids) + 1, 2 if gathered else 1, dtype=np.float16)
         weights[0] = 3
         starts = np.array(starts)
+        for quote in re.finditer(r'```\w+\n', answer):
+            weights[:-1][(starts >= quote.end()) & (starts < quote.end() + 24)] = 2
         for path in paths:
             at = answer.find('`' + path + '`')
             while at >= 0:
@@ -435,8 +447,8 @@ class Builder:
         closing = self.coder.encode('\n')
         while len(ids) < length:
             left = length - len(ids)
-            share = rng.uniform(0.3, 0.7) if left <= 8192 else rng.uniform(0.65, 0.88) if left <= 20000 \
-                else rng.uniform(0.78, 0.92)
+            share = rng.uniform(0.3, 0.7) if left <= 8192 else rng.uniform(0.5, 0.88) if left <= 20000 \
+                else rng.uniform(0.7, 0.92)
             context = self.context(max(300, int(left * share)), TRAINED_KINDS, hard=True)
             base = self.render(context)
             ids += base
@@ -449,7 +461,8 @@ class Builder:
                     continue
                 misses = 0
                 kind, question, answer = asked
-                head, tail, w = self.turn(question, answer, [p for p in paths if p in answer])
+                head, tail, w = self.turn(question, answer, [p for p in paths if p in answer],
+                                          kind in ('lists', 'uses'))
                 ids += head + tail + closing
                 weights += [np.zeros(len(head)), w if kind != 'chat' else w * 0.3, np.zeros(len(closing))]
         return np.array(ids[:length], dtype=np.uint16), np.concatenate(weights)[:length].astype(np.float16)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""Trains the demo model on the GPUs of one machine, from v0's weights, for a given time.
+"""Trains the demo model on the GPUs of one machine, from another version's weights, for a given time.
 
-usage: train.py --corpus A.jsonl.xz [B.jsonl.xz ...] --tokenizer tokenizer.json --init V0_DIR --out DIR --seconds N
+usage: train.py --corpus A.jsonl.xz [B.jsonl.xz ...] --tokenizer tokenizer.json --init MODEL_DIR --out DIR --seconds N
 Starts one process a GPU and worker processes that draw samples, brings dead workers back, and goes on from the last
 checkpoint on one GPU where training on several died. DIR/last.pt holds the float32 weights every two minutes and at
 the end; DIR/until, where it exists, holds another end as seconds since 1970.
@@ -99,7 +99,7 @@ if __name__ == '__main__':
     parser.add_argument('--gpus', type=int, default=2)
     parser.add_argument('--workers', type=int, default=28)
     parser.add_argument('--rate', type=float, default=1e-3)
-    parser.add_argument('--hold', type=float, default=0.15, help='share of the time before the rate begins to fall')
+    parser.add_argument('--hold', type=float, default=0.2, help='share of the time before the rate begins to fall')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--patience', type=float, default=0, help='seconds to wait for corpus files to appear')
     parser.add_argument('--port', type=int, default=29511)

@@ -14,6 +14,8 @@ import torch.nn.functional as F
 import model as M
 from feed import AHEAD, LENGTHS, TOKENS, Feed
 
+LONGEST_DRAFTED = 16384  # rows that train the MTP layer
+
 
 class Batch:
     """Ids on the GPU and, for each of the three predictions ahead, where it counts and how much."""
@@ -36,7 +38,7 @@ class Batch:
     @staticmethod
     def invented(length, device):
         rng = np.random.default_rng(length)
-        shape = (TOKENS // length, length + AHEAD)
+        shape = (max(1, TOKENS // length), length + AHEAD)
         return Batch(rng.integers(0, 16000, shape).astype(np.uint16),
                      (rng.random(shape) < 0.4).astype(np.float16), device)
 
@@ -86,6 +88,12 @@ class FlatGradients:
             p.grad = self.flat[at:at + p.numel()].view_as(p)
             at += p.numel()
 
+    def clip(self, limit=1.0):
+        """The norm, after cutting gradients to `limit` without waiting for the GPU; to 0 where they are not finite."""
+        norm = self.flat.norm()
+        self.flat.mul_((limit / (norm + 1e-6)).clamp(max=1.0)).nan_to_num_(0.0, 0.0, 0.0)
+        return norm
+
 
 def step_loss(model, batch, drafts, ropes, measure=False):
     """(loss, its first term, share of right first tokens and paths or None); `drafts` MTP steps count too."""
@@ -109,7 +117,7 @@ def step_loss(model, batch, drafts, ropes, measure=False):
     first = total.detach()
     for n in range(1, drafts + 1):
         hidden = model.draft(ids[:, n:n + T], hidden, ropes[T])
-        total = total + (0.2, 0.1)[n - 1] * term(hidden, n)[0]
+        total = total + (0.4, 0.2)[n - 1] * term(hidden, n)[0]
     return total, first, right
 
 
@@ -132,25 +140,28 @@ def check_gradients(device):
     return max(e if math.isfinite(e) else 9.0 for e in errors)
 
 
-def compile_parts(model):
+def compile_parts():
     torch._dynamo.config.recompile_limit = 128
     compiled = torch.compile(M.delta_rule_chunk_backward, dynamic=False)
 
     def backward(q, k, v, do, h, dh, w=None, g=None, dv=None, scale=None, chunk_size=64, **_):
-        """All sequences as one: chunks are independent here, and the shape stays the same for every length."""
-        def one(t):
-            return t.reshape(1, -1, *t.shape[2:])
-        outs = compiled(one(q), one(k), one(v), one(do), one(h), one(dh), w=one(w), g=one(g), dv=one(dv), scale=scale,
-                        chunk_size=chunk_size)
-        return tuple(o.view(q.shape[0], -1, *o.shape[2:]) for o in outs)
+        """TOKENS at a time as one sequence: chunks are independent here, and the shape stays the same."""
+        rows = q.shape[0]
+
+        def pieces(t, per):
+            return t.reshape(1, -1, *t.shape[2:]).split(per, 1)
+
+        by_token = [pieces(t, TOKENS) for t in (q, k, v, do, w, g, dv)]
+        by_chunk = [pieces(t, TOKENS // chunk_size) for t in (h, dh)]
+        outs = [compiled(q, k, v, do, h, dh, w=w, g=g, dv=dv, scale=scale, chunk_size=chunk_size)
+                for q, k, v, do, w, g, dv, h, dh in zip(*by_token, *by_chunk)]
+        return tuple(torch.cat(o, 1).view(rows, -1, *o[0].shape[2:]) for o in zip(*outs))
 
     if M.chunk_gated_delta_rule is not None:
         sys.modules['fla.ops.gated_delta_rule.chunk'].chunk_bwd_dqkwg = backward
     M.conv_silu, M.rotary = torch.compile(M.conv_silu, dynamic=True), torch.compile(M.rotary, dynamic=True)
-    M.fake_int4 = torch.compile(M.fake_int4, dynamic=False)
-    for m in model.modules():
-        if isinstance(m, (M.MLP, M.RMSNorm, M.GatedNorm)):
-            m.compile()
+    for name in ('fake_int4', 'rms_norm', 'gated_norm', 'gated_unit'):
+        setattr(M, name, torch.compile(getattr(M, name), dynamic=False))
     return compiled
 
 
@@ -219,12 +230,12 @@ def train(rank, world, args, source, fraction):
     adam = torch.optim.AdamW(others, lr=args.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=args.device == 'cuda')
     ropes = {}
     if args.device == 'cuda':
-        model.compute = torch.bfloat16
+        model.compute, model.recompute_from = torch.bfloat16, TOKENS + 1
         if check_gradients(device) > 0.03:
             raise RuntimeError('fla computes wrong gradients on this machine')
-        compiled = compile_parts(model) if args.compile else None
+        compiled = compile_parts() if args.compile else None
         for length in LENGTHS:
-            for drafts in (0, 2):
+            for drafts in (0, 2)[:1 + (length <= LONGEST_DRAFTED)]:
                 began = time.time()
                 step_loss(model, Batch.invented(length, device), drafts, ropes, True)[0].backward()
                 torch.cuda.synchronize()
@@ -232,7 +243,7 @@ def train(rank, world, args, source, fraction):
         if compiled and M.chunk_gated_delta_rule is not None and check_compiled(compiled, device) > 0.03:
             raise RuntimeError('the compiled kernel computes wrong gradients')
         gradients.flat.zero_()
-    feed, seen, skipped, marks, step = Feed(source), 0, 0, {}, 0
+    feed, seen, marks, step, behind = Feed(source), 0, {}, 0, []
     batch = Batch(*feed.get(), device) if args.device == 'cuda' else None
     if world > 1:
         dist.barrier(group=control)
@@ -248,9 +259,9 @@ def train(rank, world, args, source, fraction):
         if done >= 1:
             break
         rate = args.rate * min(1.0, (step + 1) / 50) * min(1.0, max(0.01, (1 - done) / (1 - args.hold)))
-        drafts = 2 if done > 0.45 else 1 if step % 3 == 0 else 0
-        measure = step % 10 == 0
         batch = batch or Batch(*feed.get(), device)
+        drafts = 2 if step % (4 if done < 0.8 else 2) == 0 and batch.length <= LONGEST_DRAFTED else 0
+        measure = step % 10 == 0
         loss, first, right = step_loss(model, batch, drafts, ropes, measure)
         loss.backward()
         length, batch = batch.length, None
@@ -262,33 +273,31 @@ def train(rank, world, args, source, fraction):
             else:
                 dist.all_reduce(gradients.flat)
                 gradients.flat.div_(world)
-        norm = gradients.flat.norm().item()
-        if math.isfinite(norm):
-            gradients.flat.mul_(min(1.0, 1.0 / (norm + 1e-6)))
-            muon.step(rate)
-            for group in adam.param_groups:
-                group['lr'] = rate * 0.5
-            adam.step()
-        else:
-            skipped += 1
-            print('step', step, 'skipped: gradient not finite', flush=True)
-            if skipped > 50:
-                raise RuntimeError('gradients stay infinite')
+        norm = gradients.clip()
+        muon.step(rate)
+        for group in adam.param_groups:
+            group['lr'] = rate * 0.5
+        adam.step()
         gradients.flat.zero_()
         step += 1
-        seen += TOKENS * world
+        seen += max(TOKENS, length) * world
         mark = marks.setdefault(length, [0, 0.0, 0, 0.0])
         mark[0] += 1
-        mark[1] += first.item()
+        mark[1] += first
         if right is not None:
             mark[2] += 1
-            mark[3] += right.item()
+            mark[3] += right
+        if args.device == 'cuda':  # two steps at most wait on the GPU
+            behind.append(torch.cuda.Event())
+            behind[-1].record()
+            if len(behind) > 2:
+                behind.pop(0).synchronize()
         if rank == 0 and (time.time() - last_print > 10 or step == 1):
             told = ' '.join(f'{n}:{m[1] / m[0]:.4f}/' + (f'{m[3] / m[2]:.3f}' if m[2] else '-') + f'({m[0]})'
                             for n, m in sorted(marks.items()))
-            count = sum(m[0] for m in marks.values())
+            count = sum(m[0] * max(TOKENS, n) for n, m in marks.items())
             print(f'step {step} done {done:.3f} rate {rate:.2e} norm {norm:.2f} loss/paths {told} '
-                  f'{count * TOKENS * world / (time.time() - last_print) / 1e3:.0f}K tok/s {seen / 1e6:.0f}M '
+                  f'{count * world / (time.time() - last_print) / 1e3:.0f}K tok/s {seen / 1e6:.0f}M '
                   f'ready {source.qsize()}', flush=True)
             marks, last_print = {}, time.time()
         if rank == 0 and time.time() - last_save > 120:
