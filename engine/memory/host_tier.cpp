@@ -55,7 +55,7 @@ private:
 std::int64_t TierShape::tokenBytes() const
 {
     return std::int64_t(numKvHeads) *
-           (std::int64_t(row().int4Bytes()) + std::int64_t(cpu::sketchBlockBytes(rank)) / cpu::sketchBlockTokens);
+           (std::int64_t(row().int4Bytes()) + cpu::sketchBytes(rank));
 }
 
 std::int64_t TierShape::pageBytes() const
@@ -164,13 +164,13 @@ void HostTier::writeRow(int layer, std::int64_t token, int kvHead, const float* 
     cpu::quantizeRowInt4(m_shape.row(), key, value, row);
 }
 
-void HostTier::writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates)
+void HostTier::writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates,
+                           const float* deviations)
 {
-    auto* blocks = const_cast<std::uint8_t*>(sketchBlocks(layer, token / m_pageTokens, kvHead));
-    const std::int64_t inPage = token % m_pageTokens;
-    cpu::writeSketch(m_shape.rank, coordinates,
-                     blocks + inPage / cpu::sketchBlockTokens * std::int64_t(cpu::sketchBlockBytes(m_shape.rank)),
-                     int(inPage % cpu::sketchBlockTokens));
+    const int lane = int(token % cpu::sketchBlockTokens);
+    const cpu::SketchView block = sketches(layer, token - lane, kvHead);
+    cpu::writeSketch(m_shape.rank, coordinates, deviations, const_cast<std::uint8_t*>(block.leads), lane,
+                     const_cast<std::uint8_t*>(block.rests) + lane * cpu::restBytes(m_shape.rank));
 }
 
 const std::uint8_t* HostTier::row(int layer, std::int64_t token, int kvHead) const
@@ -179,12 +179,14 @@ const std::uint8_t* HostTier::row(int layer, std::int64_t token, int kvHead) con
     return page(layer, token).data() + (token % m_pageTokens * m_shape.numKvHeads + kvHead) * rowBytes;
 }
 
-const std::uint8_t* HostTier::sketchBlocks(int layer, std::int64_t pageIndex, int kvHead) const
+cpu::SketchView HostTier::sketches(int layer, std::int64_t token, int kvHead) const
 {
+    assert(token % cpu::sketchBlockTokens == 0 && "sketches are read from a block's first token on");
     const std::int64_t rows = m_pageTokens * m_shape.numKvHeads * std::int64_t(m_shape.row().int4Bytes());
-    const std::int64_t sketches =
-        m_pageTokens / cpu::sketchBlockTokens * std::int64_t(cpu::sketchBlockBytes(m_shape.rank));
-    return page(layer, pageIndex * m_pageTokens).data() + rows + kvHead * sketches;
+    const std::int64_t leads = m_pageTokens * cpu::leadBytes(m_shape.rank), inPage = token % m_pageTokens;
+    const std::uint8_t* first = page(layer, token).data() + rows;
+    return {first + kvHead * leads + inPage * cpu::leadBytes(m_shape.rank),
+            first + m_shape.numKvHeads * leads + (kvHead * m_pageTokens + inPage) * cpu::restBytes(m_shape.rank)};
 }
 
 std::span<const std::byte> HostTier::pageBytes(int layer, std::int64_t pageIndex) const
@@ -199,10 +201,12 @@ void HostTier::copyPage(int layer, std::int64_t pageIndex, std::int64_t tokens, 
     const std::uint8_t* data = page(layer, pageIndex * m_pageTokens).data();
     std::memset(bytes, 0, std::size_t(m_shape.pageBytes()));
     std::memcpy(bytes, data, std::size_t(held * m_shape.numKvHeads) * m_shape.row().int4Bytes());
+    const std::int64_t blocks = held / cpu::sketchBlockTokens;
     for (int head = 0; head < m_shape.numKvHeads; ++head) {
-        const std::uint8_t* blocks = sketchBlocks(layer, pageIndex, head);
-        std::memcpy(bytes + (blocks - data), blocks,
-                    std::size_t(held / cpu::sketchBlockTokens) * cpu::sketchBlockBytes(m_shape.rank));
+        const cpu::SketchView view = sketches(layer, pageIndex * m_pageTokens, head);
+        std::memcpy(bytes + (view.leads - data), view.leads, std::size_t(blocks * cpu::leadBlockBytes(m_shape.rank)));
+        std::memcpy(bytes + (view.rests - data), view.rests,
+                    std::size_t(blocks * cpu::sketchBlockTokens * cpu::restBytes(m_shape.rank)));
     }
 }
 

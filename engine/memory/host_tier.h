@@ -3,7 +3,8 @@
 /// All KV rows of one sequence, int4, and the sketches of their keys, in RAM.
 ///
 /// Layout   per attention layer pages of about 2 MiB: first rows, token-major with all KV heads of a token together (one
-///          pick of a shared list is one contiguous read of numKvHeads * 272 bytes), then sketch blocks per KV head.
+///          pick of a shared list is one contiguous read of numKvHeads * 272 bytes), then sketches: the leads of each KV
+///          head, then the rests of each.
 /// Memory   bytes(maxTokens), taken in create() in pieces that the system may back with big pages. Nothing is
 ///          allocated while tokens are written, save for the copy of a page that is shared.
 /// Sharing  fork() shares pages. Rows beyond a fork's length are not its own and are never read, so of those who share a
@@ -26,7 +27,7 @@ struct TierShape {
     int numLayers = 0; ///< attention layers
     int numKvHeads = 0;
     int headDim = 0;   ///< a multiple of 64, at most 512
-    int rank = 64;     ///< of the sketch, a multiple of 8
+    int rank = 64;     ///< of the sketch, a multiple of 16
 
     kernels::cpu::RowShape row() const { return {headDim}; }
     /// Of one layer and token, rows and sketch.
@@ -61,13 +62,13 @@ public:
 
     /// Quantises one row. `key` after RoPE and `value`: (headDim).
     void writeRow(int layer, std::int64_t token, int kvHead, const float* key, const float* value);
-    /// Writes the key's sketch; tokens of one block of 16 must come from one thread. `coordinates`: (rank).
-    void writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates);
+    /// Writes the key's sketch; tokens of one block of 16 must come from one thread. `coordinates`, `deviations`: (rank).
+    void writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates, const float* deviations);
 
     /// The int4 row of a token and KV head; the token's next head follows it.
     const std::uint8_t* row(int layer, std::int64_t token, int kvHead) const;
-    /// The sketch blocks of one page, pageTokens() / 16 in a row.
-    const std::uint8_t* sketchBlocks(int layer, std::int64_t page, int kvHead) const;
+    /// The sketches of one KV head from a token on, which begins a block, to the end of its page.
+    kernels::cpu::SketchView sketches(int layer, std::int64_t token, int kvHead) const;
 
     std::int64_t pagesPerLayer() const { return m_pagesPerLayer; }
     /// A page as it is; what lies beyond this sequence's tokens may change.

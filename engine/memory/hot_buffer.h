@@ -1,6 +1,6 @@
 #pragma once
 
-/// Rows kept near the compute: int8 copies of host tier rows, replaced by windowed CLOCK.
+/// Rows kept near the compute: copies of host tier rows, replaced by windowed CLOCK.
 ///
 /// Every slot knows the step that used it last. The hand passes over slots used within the last `window` steps and
 /// evicts the first older one; a hand that comes full circle halves the window, a step that evicts with little search

@@ -7,8 +7,10 @@
 #include <nlohmann/json.hpp>
 #include <xxhash.h>
 
+#include <algorithm>
 #include <cassert>
 #include <charconv>
+#include <cmath>
 #include <cstring>
 #include <fstream>
 
@@ -55,10 +57,17 @@ const float* SketchBasis::mean(int layer, int kvHead) const
     return means.data() + std::size_t(layer * numKvHeads + kvHead) * std::size_t(headDim);
 }
 
+const float* SketchBasis::deviation(int layer, int kvHead) const
+{
+    return deviations.data() + std::size_t(layer * numKvHeads + kvHead) * std::size_t(rank);
+}
+
 std::uint64_t SketchBasis::contentHash() const
 {
-    return XXH3_64bits_withSeed(vectors.data(), vectors.size() * sizeof(float),
-                                XXH3_64bits(means.data(), means.size() * sizeof(float)));
+    std::uint64_t hash = 0;
+    for (const auto* part : {&means, &vectors, &deviations})
+        hash = XXH3_64bits_withSeed(part->data(), part->size() * sizeof(float), hash);
+    return hash;
 }
 
 Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
@@ -76,9 +85,12 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
     if (!readNumber(metadata, "model_hash", 16, basis.modelHash) || !readNumber(metadata, "rank", 10, basis.rank) ||
         !readNumber(metadata, "tokens", 10, basis.fittedTokens))
         return invalid("has no model_hash, rank and tokens in its metadata");
-    if (header.tensors.empty() || header.tensors.size() % 2 != 0)
-        return invalid("must hold a basis and a mean for each attention layer");
-    basis.numLayers = int(header.tensors.size() / 2);
+    const bool deviates = std::ranges::any_of(
+        header.tensors, [](const TensorInfo& info) { return info.name == "layers.0.deviation"; });
+    const std::size_t kinds = deviates ? 3 : 2;
+    if (header.tensors.empty() || header.tensors.size() % kinds != 0)
+        return invalid("must hold a basis, a mean and deviations for each attention layer");
+    basis.numLayers = int(header.tensors.size() / kinds);
 
     const auto tensor = [&](int layer, const char* kind) -> const TensorInfo* {
         const std::string wanted = "layers." + std::to_string(layer) + "." + kind;
@@ -112,6 +124,12 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
         };
         append(basis.vectors, *vectors);
         append(basis.means, *mean);
+        if (!deviates)
+            continue;
+        const TensorInfo* deviation = tensor(layer, "deviation");
+        if (!deviation || deviation->shape != std::vector{heads, rank})
+            return invalid("has no F32 layers." + std::to_string(layer) + ".deviation of heads and rank");
+        append(basis.deviations, *deviation);
     }
     return basis;
 }
@@ -124,6 +142,7 @@ Result<void> SketchBasis::save(const std::filesystem::path& path) const
                               {"tokens", std::to_string(fittedTokens)}};
     const std::size_t basisFloats = std::size_t(numKvHeads) * std::size_t(rank) * std::size_t(headDim);
     const std::size_t meanFloats = std::size_t(numKvHeads) * std::size_t(headDim);
+    const std::size_t deviationFloats = deviations.empty() ? 0 : std::size_t(numKvHeads) * std::size_t(rank);
     std::size_t offset = 0;
     const auto add = [&](const std::string& tensor, const nlohmann::json& shape, std::size_t floats) {
         header[tensor] = {{"dtype", "F32"}, {"shape", shape}, {"data_offsets", {offset, offset + 4 * floats}}};
@@ -133,6 +152,8 @@ Result<void> SketchBasis::save(const std::filesystem::path& path) const
         const std::string prefix = "layers." + std::to_string(layer);
         add(prefix + ".basis", {numKvHeads, rank, headDim}, basisFloats);
         add(prefix + ".mean", {numKvHeads, headDim}, meanFloats);
+        if (deviationFloats > 0)
+            add(prefix + ".deviation", {numKvHeads, rank}, deviationFloats);
     }
     std::string text = header.dump();
     text.resize((text.size() + 7) / 8 * 8, ' ');
@@ -147,6 +168,8 @@ Result<void> SketchBasis::save(const std::filesystem::path& path) const
         for (std::size_t layer = 0; layer < std::size_t(numLayers); ++layer) {
             file.write(reinterpret_cast<const char*>(vectors.data() + layer * basisFloats), std::streamsize(4 * basisFloats));
             file.write(reinterpret_cast<const char*>(means.data() + layer * meanFloats), std::streamsize(4 * meanFloats));
+            file.write(reinterpret_cast<const char*>(deviations.data() + layer * deviationFloats),
+                       std::streamsize(4 * deviationFloats));
         }
         file.close();
         if (!file) {
@@ -208,7 +231,7 @@ Result<SketchBasis> KeyStatistics::fit(int rank, std::uint64_t modelHash) const
         return Error{ErrorCode::InvalidArgument, "a basis of rank " + std::to_string(rank) + " needs at least " +
                                                      std::to_string(4 * rank) + " tokens, the text has " +
                                                      std::to_string(tokens())};
-    SketchBasis basis{m_numLayers, m_numKvHeads, m_headDim, rank, modelHash, tokens(), {}, {}};
+    SketchBasis basis{m_numLayers, m_numKvHeads, m_headDim, rank, modelHash, tokens(), {}, {}, {}};
     const auto dim = std::size_t(m_headDim);
     for (std::size_t index = 0; index < m_counts.size(); ++index) {
         const double count = double(m_counts[index]);
@@ -222,6 +245,8 @@ Result<SketchBasis> KeyStatistics::fit(int rank, std::uint64_t modelHash) const
         const SymmetricEigen eigen = symmetricEigen(std::move(covariance), m_headDim);
         for (std::size_t i = 0; i < std::size_t(rank) * dim; ++i)
             basis.vectors.push_back(float(eigen.vectors[i]));
+        for (std::size_t i = 0; i < std::size_t(rank); ++i)
+            basis.deviations.push_back(float(std::sqrt(std::max(0.0, eigen.values[i]))));
     }
     return basis;
 }

@@ -4,8 +4,9 @@
 /// and the eigenvectors of their covariance with the largest eigenvalues. It does not depend on the document, so
 /// shared contexts keep their sketches.
 ///
-/// File     safetensors, F32: "layers.N.basis" (numKvHeads, rank, headDim) and "layers.N.mean" (numKvHeads, headDim)
-///          for attention layers N = 0, 1, ... in order; metadata "model_hash" (16 hex digits), "rank", "tokens".
+/// File     safetensors, F32: "layers.N.basis" (numKvHeads, rank, headDim), "layers.N.mean" (numKvHeads, headDim) and
+///          "layers.N.deviation" (numKvHeads, rank) for attention layers N = 0, 1, ... in order; metadata "model_hash" (16
+///          hex digits), "rank", "tokens". Files of earlier versions have no deviations; only GPUs can do without.
 
 #include "engine/result.h"
 
@@ -22,10 +23,12 @@ struct SketchBasis {
     std::int64_t fittedTokens = 0;
     std::vector<float> vectors; ///< (numLayers, numKvHeads, rank, headDim), orthonormal rows
     std::vector<float> means;   ///< (numLayers, numKvHeads, headDim)
+    std::vector<float> deviations; ///< (numLayers, numKvHeads, rank): roots of the eigenvalues; may be empty
 
     const float* basis(int layer, int kvHead) const;
     const float* mean(int layer, int kvHead) const;
-    /// Of vectors and means: sketches of different hashes do not mix.
+    const float* deviation(int layer, int kvHead) const;
+    /// Of vectors, means and deviations: sketches of different hashes do not mix.
     std::uint64_t contentHash() const;
 
     /// Fails with FileUnreadable or FormatInvalid, naming file, found and expected. Every size is checked against the

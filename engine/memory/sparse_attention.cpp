@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cassert>
 #include <cmath>
+#include <cstring>
 #include <functional>
 #include <limits>
 #include <numeric>
@@ -16,8 +17,10 @@ namespace cpu = kernels::cpu;
 namespace {
 
 // Rows of one task of exact attention; part of the order in which sums run, so never a function of the threads.
-constexpr std::int64_t chunkRows = cpu::maxAttendRows;
+constexpr std::int64_t chunkRows = 128;
 constexpr int maxBoost = 4;
+// Blocks of sketches that the limits of candidates are taken from, and those of them that stand for all that are none.
+constexpr std::int64_t leadSample = 512, wholeSample = 128;
 
 std::int64_t sharedItems(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b)
 {
@@ -74,12 +77,17 @@ Result<SparseAttention> SparseAttention::create(const SketchBasis& basis, int nu
         return Error{ErrorCode::Unsupported, std::to_string(numHeads) + " query heads are more than the " +
                                                  std::to_string(cpu::maxSharingHeads) + " that can be picked for"};
     OCTAVO_CHECK(settings.check());
+    if (basis.rank % 16 != 0 || basis.deviations.empty())
+        return Error{ErrorCode::Unsupported, "the sketch basis has rank " + std::to_string(basis.rank) +
+                                                 (basis.deviations.empty() ? " and no deviations" : "") +
+                                                 "; a multiple of 16 and deviations are needed: write it anew with "
+                                                 "octavo-engine eval fit-basis"};
     const cpu::RowShape row{basis.headDim};
     const int count = settings.perHead ? basis.numKvHeads : 1;
     const std::size_t rowsTogether = std::size_t(basis.numKvHeads / count);
     std::vector<List> lists;
     for (int i = 0; i < count; ++i) {
-        OCTAVO_TRY(HotBuffer hot, HotBuffer::create(rowsTogether * row.int8Bytes(), rowsTogether * row.int4Bytes(),
+        OCTAVO_TRY(HotBuffer hot, HotBuffer::create(rowsTogether * row.int4Bytes(), rowsTogether * row.int4Bytes(),
                                                     settings.hotBufferBytes / count));
         lists.emplace_back(std::move(hot));
     }
@@ -103,6 +111,9 @@ SparseAttention::SparseAttention(const SketchBasis& basis, std::vector<List>&& l
         list.sketchQueries.resize(heads);
         list.rowQueries.resize(heads);
         list.scores.resize(heads);
+        list.leads.resize(heads);
+        list.limits.resize(heads);
+        list.others.resize(heads);
         list.logSums.resize(heads);
         list.kept.resize(heads);
     }
@@ -214,14 +225,13 @@ void SparseAttention::append(SparseSequence& sequence, int layer, std::int64_t b
                 sequence.m_tier.writeRow(layer, token, head, key, value);
                 cpu::project(m_path, m_shape.rank, m_shape.headDim, m_basis.basis(layer, head),
                              m_basis.mean(layer, head), key, coordinates);
-                sequence.m_tier.writeSketch(layer, token, head, coordinates);
+                sequence.m_tier.writeSketch(layer, token, head, coordinates, m_basis.deviation(layer, head));
             }
         }
     });
 }
 
-void SparseAttention::score(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
-                            std::int64_t end, const float* queries, const ParallelFor* parallel)
+void SparseAttention::projectQueries(List& work, int layer, int list, const float* queries)
 {
     const int group = m_numHeads / m_shape.numKvHeads, heads = headsPerList();
     float coordinates[cpu::maxSketchRank];
@@ -229,9 +239,17 @@ void SparseAttention::score(List& work, const SparseSequence& sequence, int laye
         const int head = list * heads + i;
         cpu::project(m_path, m_shape.rank, m_shape.headDim, m_basis.basis(layer, head / group), nullptr,
                      queries + std::int64_t(head) * m_shape.headDim, coordinates);
-        work.sketchQueries[std::size_t(i)] = cpu::makeSketchQuery(m_shape.rank, coordinates, m_scale);
-        growTo(work.scores[std::size_t(i)], sequence.m_tier.maxTokens());
+        work.sketchQueries[std::size_t(i)] =
+            cpu::makeSketchQuery(m_shape.rank, coordinates, m_basis.deviation(layer, head / group), m_scale);
     }
+}
+
+void SparseAttention::scoreAll(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                               std::int64_t end, const ParallelFor* parallel)
+{
+    const int group = m_numHeads / m_shape.numKvHeads, heads = headsPerList();
+    for (auto& scores : work.scores)
+        growTo(scores, sequence.m_tier.maxTokens());
     const std::int64_t pageTokens = m_shape.pageTokens();
     const std::int64_t firstPage = begin / pageTokens, pages = (end + pageTokens - 1) / pageTokens - firstPage;
     growTo(work.pageSums, heads * pages);
@@ -239,15 +257,13 @@ void SparseAttention::score(List& work, const SparseSequence& sequence, int laye
         const std::int64_t page = firstPage + task / kvHeadsPerList();
         const int first = int(task % kvHeadsPerList()) * group; // of the list's heads
         const std::int64_t from = std::max(begin, page * pageTokens), to = std::min(end, (page + 1) * pageTokens);
-        const std::uint8_t* blocks =
-            sequence.m_tier.sketchBlocks(layer, page, (list * heads + first) / group) +
-            (from - page * pageTokens) / cpu::sketchBlockTokens * std::int64_t(cpu::sketchBlockBytes(m_shape.rank));
+        const cpu::SketchView sketches = sequence.m_tier.sketches(layer, from, (list * heads + first) / group);
         for (int i = first; i < first + group; i += 4) {
             float* out[4];
             const int together = std::min(4, first + group - i);
             for (int j = 0; j < together; ++j)
                 out[j] = work.scores[std::size_t(i + j)].data() + (from - begin);
-            cpu::scoreSketches(m_path, m_shape.rank, blocks, (to - from) / cpu::sketchBlockTokens,
+            cpu::scoreSketches(m_path, m_shape.rank, sketches, (to - from) / cpu::sketchBlockTokens,
                                &work.sketchQueries[std::size_t(i)], together, out);
             for (int j = 0; j < together; ++j)
                 work.pageSums[std::size_t((i + j) * pages + page - firstPage)] =
@@ -265,11 +281,122 @@ void SparseAttention::score(List& work, const SparseSequence& sequence, int laye
     }
 }
 
+void SparseAttention::sampleLeads(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                                  std::int64_t end, std::int64_t stride)
+{
+    const std::int64_t pageTokens = m_shape.pageTokens(), step = stride * cpu::sketchBlockTokens;
+    std::int64_t sampled = 0;
+    for (auto& leads : work.leads)
+        growTo(leads, (end - begin + step - 1) / step * cpu::sketchBlockTokens);
+    for (std::int64_t token = begin; token < end;) {
+        const std::int64_t pageEnd = std::min(end, (token / pageTokens + 1) * pageTokens);
+        const std::int64_t blocks = (pageEnd - token + step - 1) / step;
+        std::int32_t* out[cpu::maxSharingHeads];
+        for (std::size_t i = 0; i < work.leads.size(); ++i)
+            out[i] = work.leads[i].data() + sampled;
+        cpu::scoreLeads(m_path, m_shape.rank, sequence.m_tier.sketches(layer, token, list).leads, blocks, stride,
+                        work.sketchQueries.data(), headsPerList(), out);
+        sampled += blocks * cpu::sketchBlockTokens;
+        token += blocks * step;
+    }
+}
+
+void SparseAttention::sumCandidates(List& work, const SparseSequence& sequence, int layer, int list,
+                                    std::int64_t begin, std::int64_t end, std::int64_t stride, std::int64_t candidates)
+{
+    const std::int64_t blocks = (end - begin) / cpu::sketchBlockTokens, sampled = (blocks + stride - 1) / stride;
+    const std::int64_t thin = std::max<std::int64_t>(1, sampled / wholeSample);
+    const int heads = headsPerList();
+    float scores[cpu::maxSharingHeads][cpu::sketchBlockTokens];
+    float* out[cpu::maxSharingHeads];
+    for (int i = 0; i < heads; ++i) {
+        out[i] = scores[i];
+        work.others[std::size_t(i)].clear();
+    }
+    std::int64_t looked = 0;
+    for (std::int64_t block = 0; block < sampled; block += thin, ++looked) {
+        const std::int64_t token = begin + block * stride * cpu::sketchBlockTokens;
+        cpu::scoreSketches(m_path, m_shape.rank, sequence.m_tier.sketches(layer, token, list), 1,
+                           work.sketchQueries.data(), heads, out);
+        for (int t = 0; t < cpu::sketchBlockTokens; ++t) {
+            bool candidate = false;
+            for (std::size_t i = 0; i < std::size_t(heads); ++i)
+                candidate |= work.leads[i][std::size_t(block * cpu::sketchBlockTokens + t)] >= work.limits[i];
+            for (int i = 0; i < heads && !candidate; ++i)
+                work.others[std::size_t(i)].push_back(scores[i][t]);
+        }
+    }
+    // What is no candidate is below the limits, so no single token among it weighs much and a sample will do.
+    const float weight = float(blocks) / float(looked);
+    for (std::size_t i = 0; i < std::size_t(heads); ++i) {
+        cpu::LogSum sum = cpu::roughLogSum(m_path, work.scores[i].data(), candidates);
+        if (const auto& others = work.others[i]; !others.empty()) {
+            const cpu::LogSum more = cpu::roughLogSum(m_path, others.data(), std::int64_t(others.size()));
+            const float maximum = std::max(sum.maximum, more.maximum);
+            sum.sum = sum.sum * cpu::expNonPositive(sum.maximum - maximum) +
+                      weight * more.sum * cpu::expNonPositive(more.maximum - maximum);
+            sum.maximum = maximum;
+        }
+        work.logSums[i] = sum.maximum + std::log(sum.sum);
+    }
+}
+
+std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& sequence, int layer, int list,
+                                              std::int64_t begin, std::int64_t end, std::int64_t wanted,
+                                              const ParallelFor* parallel)
+{
+    const std::int64_t count = end - begin, blocks = count / cpu::sketchBlockTokens;
+    const double target = m_settings.lookAt * double(wanted);
+    if (m_settings.lookAt == 0.0 || kvHeadsPerList() > 1 || 2.0 * target > double(count))
+        return 0;
+    const std::int64_t stride = std::max<std::int64_t>(1, blocks / leadSample);
+    const std::int64_t sampled = (blocks + stride - 1) / stride * cpu::sketchBlockTokens;
+    sampleLeads(work, sequence, layer, list, begin, end, stride);
+    const int heads = headsPerList();
+    for (std::size_t i = 0; i < std::size_t(heads); ++i)
+        work.limits[i] = cpu::limitReachedBy(m_path, work.leads[i].data(), sampled,
+                                             std::max<std::int64_t>(1, std::llround(target * double(sampled) / double(count))));
+
+    constexpr std::int64_t slack = cpu::sketchBlockTokens; // that scoreCandidates() may write beyond what it returns
+    const std::int64_t pageTokens = m_shape.pageTokens();
+    const std::int64_t firstPage = begin / pageTokens, pages = (end + pageTokens - 1) / pageTokens - firstPage;
+    const std::int64_t room = count + pages * slack;
+    growTo(work.candidates, room);
+    growTo(work.pageCounts, pages);
+    for (auto& scores : work.scores)
+        growTo(scores, room);
+    const auto placeOf = [&](std::int64_t page) { return std::max(begin, (firstPage + page) * pageTokens) - begin + page * slack; };
+    spread(parallel, pages, [&](std::int64_t page) {
+        const std::int64_t from = std::max(begin, (firstPage + page) * pageTokens);
+        const std::int64_t to = std::min(end, (firstPage + page + 1) * pageTokens);
+        float* out[cpu::maxSharingHeads];
+        for (int i = 0; i < heads; ++i)
+            out[i] = work.scores[std::size_t(i)].data() + placeOf(page);
+        work.pageCounts[std::size_t(page)] = cpu::scoreCandidates(
+            m_path, m_shape.rank, sequence.m_tier.sketches(layer, from, list), (to - from) / cpu::sketchBlockTokens,
+            work.sketchQueries.data(), heads, work.limits.data(), std::int32_t(from - begin),
+            work.candidates.data() + placeOf(page), out);
+    });
+    std::int64_t found = 0;
+    for (std::int64_t page = 0; page < pages; ++page) {
+        const std::int64_t from = placeOf(page), more = work.pageCounts[std::size_t(page)];
+        std::copy_n(work.candidates.begin() + from, more, work.candidates.begin() + found);
+        for (auto& scores : work.scores)
+            std::copy_n(scores.begin() + from, more, scores.begin() + found);
+        found += more;
+    }
+    if (found < wanted) // the sample misled: rare, and true of this row alone, so it may take long
+        return 0;
+    sumCandidates(work, sequence, layer, list, begin, end, stride, found);
+    return found;
+}
+
 void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin,
                            std::int64_t end, const float* queries, AttentionPart& part, const ParallelFor* parallel)
 {
     const std::int64_t count = end - begin;
     const int heads = headsPerList(), group = m_numHeads / m_shape.numKvHeads;
+    const int most = m_settings.adaptive ? maxBoost : 1;
     std::int64_t wanted = std::min<std::int64_t>(count, m_settings.topK);
     float* tailLog = part.tailLog.data() + list * heads;
     std::fill_n(tailLog, heads, -std::numeric_limits<float>::infinity());
@@ -277,15 +404,20 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
         work.picks.resize(std::size_t(count));
         std::iota(work.picks.begin(), work.picks.end(), std::int32_t(begin));
     } else {
-        score(work, sequence, layer, list, begin, end, queries, parallel);
+        projectQueries(work, layer, list, queries);
+        const std::int64_t candidates =
+            scoreCandidates(work, sequence, layer, list, begin, end, std::min(count, wanted * most), parallel);
+        if (candidates == 0)
+            scoreAll(work, sequence, layer, list, begin, end, parallel);
+        const std::int64_t scored = candidates > 0 ? candidates : count;
         const float* scores[cpu::maxSharingHeads];
         for (int i = 0; i < heads; ++i)
             scores[i] = work.scores[std::size_t(i)].data();
-        for (std::int64_t most = m_settings.adaptive ? maxBoost : 1;; most /= 2, wanted = std::min(count, 2 * wanted)) {
-            cpu::selectLargest(m_path, {scores, work.logSums.data(), heads}, count, wanted, work.select, work.picks,
+        for (int left = most;; left /= 2, wanted = std::min(scored, 2 * wanted)) {
+            cpu::selectLargest(m_path, {scores, work.logSums.data(), heads}, scored, wanted, work.select, work.picks,
                                work.kept.data());
             // Of the row's own scores alone, so that the budget does not depend on what was decoded before.
-            if (most == 1 || 1.0 - double(*std::ranges::min_element(work.kept)) <= m_settings.adaptiveTail)
+            if (left == 1 || 1.0 - double(*std::ranges::min_element(work.kept)) <= m_settings.adaptiveTail)
                 break;
         }
         for (int i = 0; i < heads; ++i) {
@@ -300,7 +432,7 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
                          std::log(std::max(1.0f - work.kept[std::size_t(i)], 1e-7f));
         }
         for (std::int32_t& token : work.picks)
-            token += std::int32_t(begin);
+            token = std::int32_t(begin) + (candidates > 0 ? work.candidates[std::size_t(token)] : token);
     }
     auto& before = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
     work.counters.repeatedPicks += sharedItems(before, work.picks);
@@ -316,7 +448,7 @@ void SparseAttention::findRows(List& work, SparseSequence& sequence, int layer, 
     growTo(work.rows, std::int64_t(picks.size()));
     const std::span<HotBuffer::Row> rows(work.rows.data(), picks.size());
     work.hot.acquire(state.lanes[std::size_t(list)], picks, rows);
-    const std::size_t rowBytes = std::size_t(kvHeadsPerList()) * m_shape.row().int8Bytes();
+    const std::size_t rowBytes = std::size_t(kvHeadsPerList()) * m_shape.row().int4Bytes();
     const auto homeless = std::ranges::count(rows, nullptr, &HotBuffer::Row::row);
     growTo(work.overflow, homeless * std::int64_t(rowBytes));
     std::uint8_t* next = work.overflow.data();
@@ -355,9 +487,9 @@ void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, i
                 for (int line = 0; line < 320; line += 64)
                     __builtin_prefetch(soon + line);
             }
-            std::uint8_t* target = work.rows[at].row + std::size_t(kvHead) * row.int8Bytes();
+            std::uint8_t* target = work.rows[at].row + std::size_t(kvHead) * row.int4Bytes();
             if (work.rows[at].fill)
-                cpu::unpackRow(m_path, row, sequence.m_tier.row(layer, picks[at], tierHead), target);
+                std::memcpy(target, sequence.m_tier.row(layer, picks[at], tierHead), row.int4Bytes());
             pointers[i] = target;
         }
         float* context = work.chunks.data() + task * perTask;

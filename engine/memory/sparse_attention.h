@@ -1,14 +1,16 @@
 #pragma once
 
-/// Attention over a few rows of a long context: sketch scores of all tokens, an exact top-K, exact attention over the
-/// picked rows.
+/// Attention over a few rows of a long context: sketch scores, a top-K, exact attention over the picked rows.
 ///
 /// A backend keeps the sinks and the recent tokens by itself and attends to them as it always does; what lies between
 /// is asked for here and comes back as one more part of the same softmax. With topK at least that many tokens, all of
 /// them are picked and the result is dense attention over the same rows.
 ///
-/// Numerics picks are exact and ties go to the lower index; sums run in an order that depends on token positions alone.
-///          So picks and results are the same for any number of threads and in any batch.
+/// Picks    the leads of all sketches say which tokens are candidates: of each query head about lookAt * topK. Of these the
+///          topK best by their whole sketches are picked, exactly. Limits for leads, and what weighs all that is no
+///          candidate, come from blocks evenly spread over the range; where they mislead, all sketches are scored.
+/// Numerics ties go to the lower index; samples and sums depend on token positions alone. So picks and results are the same
+///          for any number of threads and in any batch.
 /// Thread   one owner, which brings the ParallelFor that the work is spread with. attendList() of different lists may
 ///          run on several threads at once: every list has a hot buffer and work space of its own.
 
@@ -18,6 +20,7 @@
 #include "engine/memory/sparse_settings.h"
 #include "engine/result.h"
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/sparse_attend.h"
 #include "kernels/cpu/sparse_rows.h"
 #include "kernels/cpu/sparse_select.h"
 
@@ -149,7 +152,12 @@ private:
         SparseCounters counters;
         std::vector<kernels::cpu::SketchQuery> sketchQueries; // (headsPerList)
         std::vector<kernels::cpu::RowQuery> rowQueries;       // (headsPerList)
-        std::vector<std::vector<float>> scores;               // (headsPerList) by token - begin
+        std::vector<std::vector<float>> scores;               // (headsPerList) by token - begin, or by candidate
+        std::vector<std::int32_t> candidates;                 // token - begin
+        std::vector<std::int64_t> pageCounts;                 // candidates of each page
+        std::vector<std::vector<std::int32_t>> leads;         // (headsPerList) of sampled tokens
+        std::vector<std::int32_t> limits;                     // (headsPerList) on them
+        std::vector<std::vector<float>> others;               // (headsPerList) scores of sampled tokens, no candidates
         std::vector<kernels::cpu::LogSum> pageSums;           // (headsPerList, pages)
         std::vector<float> logSums, kept;                     // (headsPerList)
         kernels::cpu::SelectScratch select;
@@ -166,8 +174,16 @@ private:
     int kvHeadsPerList() const { return m_settings.perHead ? 1 : m_shape.numKvHeads; }
     void attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
                     const float* queries, AttentionPart& part, const ParallelFor* parallel);
-    void score(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
-               const float* queries, const ParallelFor* parallel);
+    void projectQueries(List& work, int layer, int list, const float* queries);
+    void scoreAll(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                  std::int64_t end, const ParallelFor* parallel);
+    /// Scores the tokens whose leads promise most and returns how many there are: `wanted` at least, or none.
+    std::int64_t scoreCandidates(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                                 std::int64_t end, std::int64_t wanted, const ParallelFor* parallel);
+    void sampleLeads(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                     std::int64_t end, std::int64_t stride);
+    void sumCandidates(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                       std::int64_t end, std::int64_t stride, std::int64_t candidates);
     void pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
               const float* queries, AttentionPart& part, const ParallelFor* parallel);
     void findRows(List& work, SparseSequence& sequence, int layer, int list);

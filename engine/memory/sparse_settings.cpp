@@ -27,6 +27,9 @@ Result<void> SparseSettings::check() const
     OCTAVO_CHECK(inRange("number of recent tokens", recent, 128, mostTokens));
     OCTAVO_CHECK(inRange("threshold", threshold, 0, std::int64_t{1} << 40));
     OCTAVO_CHECK(inRange("hot buffer in bytes", hotBufferBytes, 1024, std::int64_t{1} << 42));
+    if (lookAt != 0.0 && !(lookAt >= 1.0 && lookAt <= 1e6))
+        return Error{ErrorCode::InvalidArgument, "sparse attention's multiple of picks that are looked at is " +
+                                                     std::to_string(lookAt) + ", expected 0 or at least 1"};
     if (!std::isfinite(adaptiveTail) || adaptiveTail <= 0.0 || adaptiveTail >= 1.0)
         return Error{ErrorCode::InvalidArgument, "the share above which sparse attention picks more is " +
                                                      std::to_string(adaptiveTail) + ", expected between 0 and 1"};

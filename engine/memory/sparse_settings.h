@@ -13,6 +13,9 @@ struct SparseSettings {
     int recent = 1024;                 ///< last tokens always attended; the backend may take more
     bool perHead = true;               ///< one list per KV head; else one per layer
     std::int64_t hotBufferBytes = std::int64_t{64} << 20;
+    /// Tokens whose whole sketch is looked at, as a multiple of the picks and for each query head; its first coordinates,
+    /// of all tokens, say which. 0: all tokens.
+    double lookAt = 2.0;
     bool adaptive = false;             ///< raise K where the tail estimate is large
     /// A row whose picks leave a head more than this share of what it could pick from gets twice as many, up to 4 * topK.
     /// The sketch's scores of that row decide, so drafts that are rejected change nothing.

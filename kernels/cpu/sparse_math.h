@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <bit>
 #include <cstdint>
+#include <cstring>
 
 namespace octavo::kernels::cpu {
 
@@ -18,6 +19,14 @@ inline float halfToFloat(std::uint16_t half)
     if (exponent == 31)
         return std::bit_cast<float>(sign | 0x7F800000u | (mantissa << 13));
     return std::bit_cast<float>(sign | ((exponent + 112) << 23) | (mantissa << 13));
+}
+
+/// The fp16 number at `index` of an array that starts anywhere.
+inline float halfAt(const std::uint8_t* halves, int index)
+{
+    std::uint16_t half;
+    std::memcpy(&half, halves + 2 * index, 2);
+    return halfToFloat(half);
 }
 
 /// Rounds to nearest even; what is too large becomes the largest finite value, NaN zero.

@@ -63,7 +63,25 @@ std::int64_t collectPlain(const SharedScores& shared, std::int64_t n, float leas
     return count;
 }
 
+std::int64_t countPlain(const std::int32_t* values, std::int64_t n, std::int32_t limit)
+{
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < n; ++i)
+        count += values[i] >= limit;
+    return count;
+}
+
 #if defined(__x86_64__)
+
+OCTAVO_AVX512 std::int64_t countAvx512(const std::int32_t* values, std::int64_t n, std::int32_t limit)
+{
+    const std::int64_t whole = n / lanes * lanes;
+    const __m512i least = _mm512_set1_epi32(limit);
+    std::int64_t count = 0;
+    for (std::int64_t i = 0; i < whole; i += lanes)
+        count += std::popcount(unsigned(_mm512_cmpge_epi32_mask(_mm512_loadu_si512(values + i), least)));
+    return count + countPlain(values + whole, n - whole, limit);
+}
 
 OCTAVO_AVX512 LogSum logSumAvx512(const float* scores, std::int64_t n)
 {
@@ -171,6 +189,23 @@ LogSum roughLogSum(Path path, const float* scores, std::int64_t n)
     (void)path;
 #endif
     return logSumPlain(scores, n);
+}
+
+std::int32_t limitReachedBy(Path path, const std::int32_t* values, std::int64_t n, std::int64_t wanted)
+{
+    const auto [least, most] = std::minmax_element(values, values + n);
+    std::int64_t reached = *least, missed = std::int64_t(*most) + 1; // by enough, by too few
+    while (missed - reached > 1) {
+        const auto middle = std::int32_t((reached + missed) / 2);
+#if defined(__x86_64__)
+        const std::int64_t count = path == Path::Avx512 ? countAvx512(values, n, middle) : countPlain(values, n, middle);
+#else
+        const std::int64_t count = countPlain(values, n, middle);
+        (void)path;
+#endif
+        (count >= wanted ? reached : missed) = middle;
+    }
+    return std::int32_t(reached);
 }
 
 void selectLargest(Path path, const SharedScores& shared, std::int64_t n, std::int64_t k, SelectScratch& scratch,

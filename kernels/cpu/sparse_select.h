@@ -17,6 +17,9 @@ struct LogSum {
 /// Over `n` (>= 1) scores, with 16 partial sums: the same bits on every path.
 LogSum roughLogSum(Path path, const float* scores, std::int64_t n);
 
+/// The largest limit that at least `wanted` (>= 1) of `n` values reach; the least value where wanted >= n. n >= 1.
+std::int32_t limitReachedBy(Path path, const std::int32_t* values, std::int64_t n, std::int64_t wanted);
+
 inline constexpr int maxSharingHeads = 64;
 
 /// What several heads think of the tokens. Token i's key is the largest of scores[h][i] - logSums[h]: the log of the

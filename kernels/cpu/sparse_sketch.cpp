@@ -1,9 +1,9 @@
 #include "kernels/cpu/sparse_sketch.h"
 
 #include "kernels/cpu/sparse_avx512.h"
-#include "kernels/cpu/sparse_math.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <cstring>
 
@@ -11,40 +11,105 @@ namespace octavo::kernels::cpu {
 
 namespace {
 
-int codeOf(float x, int low, int high)
+// Steps between the codes of one side, in deviations. Of four, the fourth bounds the finer two-bit code and is where four
+// levels serve a normal distribution best; the others split its halves, wider further out.
+constexpr float steps[7] = {0.245f, 0.491f, 0.736f, 0.982f, 1.32f, 1.72f, 2.26f};
+// What each code stands for, in levelUnits of a deviation.
+constexpr float levelUnit = 1.0f / 32.0f;
+constexpr std::int8_t levels[16] = {-84, -63, -48, -37, -27, -20, -12, -4, 4, 12, 20, 27, 37, 48, 63, 84};
+
+int codeOf(float x)
 {
-    if (!(x > float(low)))
-        return low;
-    return x < float(high) ? int(std::lrint(x)) : high;
+    const float size = std::abs(x);
+    int step = 0;
+    for (const float bound : steps)
+        step += size >= bound;
+    return x < 0.0f ? 7 - step : 8 + step;
 }
 
-// Where coordinate c of a lane is.
-std::size_t byteOf(int c, int lane)
+int coordinateAt(int rank, int byte, int field)
 {
-    return std::size_t(c / 8) * 64 + std::size_t(lane) * 4 + std::size_t(c % 4);
+    const int leads = leadBytes(rank), others = rank / 4 - leads;
+    return byte < leads ? leads * field + byte : 4 * leads + others * field + byte - leads;
 }
 
-int shiftOf(int c)
+// Where a token's lead byte is in its block.
+int placeOf(int byte, int lane)
 {
-    return c % 8 < 4 ? 0 : 4;
+    return byte / 4 * 64 + lane * 4 + byte % 4;
 }
 
-void scorePlain(int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
-                int numQueries, float* const* scores)
+std::uint8_t upperAt(int rank, const std::uint8_t* leadBlock, int lane, const std::uint8_t* rest, int byte)
 {
-    for (std::int64_t b = 0; b < numBlocks; ++b) {
-        const std::uint8_t* block = blocks + b * std::int64_t(sketchBlockBytes(rank));
-        for (int t = 0; t < sketchBlockTokens; ++t) {
-            std::uint16_t half;
-            std::memcpy(&half, block + rank * 8 + 2 * t, 2);
-            for (int q = 0; q < numQueries; ++q) {
-                std::int32_t dot = -queries[q].offset;
-                for (int c = 0; c < rank; ++c)
-                    dot += ((block[byteOf(c, t)] >> shiftOf(c)) & 15) * queries[q].codes[c];
-                scores[q][b * sketchBlockTokens + t] = float(dot) * (halfToFloat(half) * queries[q].scale);
-            }
+    const int leads = leadBytes(rank);
+    return byte < leads ? leadBlock[placeOf(byte, lane)] : rest[rank / 4 + byte - leads];
+}
+
+std::int32_t leadDot(int rank, const std::uint8_t* block, int lane, const SketchQuery& query)
+{
+    std::int32_t dot = 0;
+    for (int b = 0; b < leadBytes(rank); ++b) {
+        for (int f = 0; f < 4; ++f)
+            dot += ((block[placeOf(b, lane)] >> (2 * f)) & 3) * query.codes[leadBytes(rank) * f + b];
+    }
+    return dot;
+}
+
+float wholeScore(int rank, const std::uint8_t* leadBlock, int lane, const std::uint8_t* rest, const SketchQuery& query)
+{
+    std::int32_t dot = 0;
+    for (int b = 0; b < rank / 4; ++b) {
+        const std::uint8_t upper = upperAt(rank, leadBlock, lane, rest, b);
+        for (int f = 0; f < 4; ++f) {
+            const int code = ((upper >> (2 * f)) & 3) * 4 + ((rest[b] >> (2 * f)) & 3);
+            dot += levels[code] * query.ordered[rank / 4 * f + b];
         }
     }
+    return float(dot) * query.scale;
+}
+
+void scorePlain(int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries, int numQueries,
+                float* const* scores)
+{
+    for (std::int64_t token = 0; token < numBlocks * sketchBlockTokens; ++token) {
+        const std::uint8_t* block = sketches.leads + token / sketchBlockTokens * leadBlockBytes(rank);
+        for (int q = 0; q < numQueries; ++q)
+            scores[q][token] = wholeScore(rank, block, int(token % sketchBlockTokens),
+                                          sketches.rests + token * restBytes(rank), queries[q]);
+    }
+}
+
+void leadsPlain(int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,
+                const SketchQuery* queries, int numQueries, std::int32_t* const* scores)
+{
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        for (int t = 0; t < sketchBlockTokens; ++t) {
+            for (int q = 0; q < numQueries; ++q)
+                scores[q][b * sketchBlockTokens + t] =
+                    leadDot(rank, leads + b * stride * leadBlockBytes(rank), t, queries[q]);
+        }
+    }
+}
+
+std::int64_t candidatesPlain(int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
+                             int numQueries, const std::int32_t* limits, std::int32_t first, std::int32_t* tokens,
+                             float* const* scores)
+{
+    std::int64_t count = 0;
+    for (std::int64_t token = 0; token < numBlocks * sketchBlockTokens; ++token) {
+        const std::uint8_t* block = sketches.leads + token / sketchBlockTokens * leadBlockBytes(rank);
+        const int lane = int(token % sketchBlockTokens);
+        bool reaches = false;
+        for (int q = 0; q < numQueries; ++q)
+            reaches |= leadDot(rank, block, lane, queries[q]) >= limits[q];
+        if (!reaches)
+            continue;
+        tokens[count] = first + std::int32_t(token);
+        for (int q = 0; q < numQueries; ++q)
+            scores[q][count] = wholeScore(rank, block, lane, sketches.rests + token * restBytes(rank), queries[q]);
+        ++count;
+    }
+    return count;
 }
 
 constexpr int lanes = 16;
@@ -84,93 +149,325 @@ projectAvx512(int rank, int dim, const float* basis, const float* mean, const fl
     projectGeneric(rank, dim, basis, mean, x, out);
 }
 
-// Q queries and B blocks at once: Q * B sums in flight hide the products' latency.
+// The lead products of B blocks in a row with Q queries. Each field is summed as it lies, shifted by its place.
 template <int Q, int B>
-OCTAVO_AVX512 void scoreBlocks(int rank, const std::uint8_t* block, std::int64_t first, const SketchQuery* queries,
-                               float* const* scores)
+OCTAVO_AVX512 inline void leadDots(const std::uint8_t* block, const SketchQuery* queries, __m512i (&dot)[B][Q])
 {
-    const std::size_t blockBytes = sketchBlockBytes(rank);
-    const __m512i low = _mm512_set1_epi8(15);
-    __m512i dot[B][Q];
-    for (int q = 0; q < Q; ++q) {
-        for (int b = 0; b < B; ++b)
-            dot[b][q] = _mm512_set1_epi32(-queries[q].offset);
+    constexpr int bytes = leadBytes(64);
+    for (int b = 0; b < B; ++b) {
+        for (int q = 0; q < Q; ++q)
+            dot[b][q] = _mm512_setzero_si512();
     }
-    for (int p = 0; p < rank / 8; ++p) {
-        __m512i a[Q], c[Q];
-        for (int q = 0; q < Q; ++q) {
-            std::int32_t lower, upper;
-            std::memcpy(&lower, queries[q].codes + 8 * p, 4);
-            std::memcpy(&upper, queries[q].codes + 8 * p + 4, 4);
-            a[q] = _mm512_set1_epi32(lower);
-            c[q] = _mm512_set1_epi32(upper);
-        }
+    for (int f = 3; f >= 0; --f) {
+        const __m512i field = _mm512_set1_epi8(char(3 << (2 * f)));
+        __m512i sum[B][Q];
         for (int b = 0; b < B; ++b) {
-            const std::uint8_t* at = block + std::size_t(b) * blockBytes + 64 * p;
-            _mm_prefetch(reinterpret_cast<const char*>(at + 12 * blockBytes), _MM_HINT_T0);
-            const __m512i bytes = _mm512_loadu_si512(at);
-            const __m512i even = _mm512_and_si512(bytes, low);
-            const __m512i odd = _mm512_and_si512(_mm512_srli_epi16(bytes, 4), low);
+            for (int q = 0; q < Q; ++q)
+                sum[b][q] = _mm512_setzero_si512();
+        }
+        for (int p = 0; p < bytes / 4; ++p) {
+            __m512i codes[Q];
             for (int q = 0; q < Q; ++q) {
-                dot[b][q] = _mm512_dpbusd_epi32(dot[b][q], even, a[q]);
-                dot[b][q] = _mm512_dpbusd_epi32(dot[b][q], odd, c[q]);
+                std::int32_t four;
+                std::memcpy(&four, queries[q].codes + bytes * f + 4 * p, 4);
+                codes[q] = _mm512_set1_epi32(four);
+            }
+            for (int b = 0; b < B; ++b) {
+                const __m512i upper =
+                    _mm512_and_si512(_mm512_loadu_si512(block + b * leadBlockBytes(64) + 64 * p), field);
+                for (int q = 0; q < Q; ++q)
+                    sum[b][q] = _mm512_dpbusd_epi32(sum[b][q], upper, codes[q]);
             }
         }
-    }
-    for (int b = 0; b < B; ++b) {
-        const __m512 keyScale = _mm512_cvtph_ps(
-            _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + std::size_t(b) * blockBytes + 8 * rank)));
-        for (int q = 0; q < Q; ++q) {
-            const __m512 scale = _mm512_mul_ps(keyScale, _mm512_set1_ps(queries[q].scale));
-            _mm512_storeu_ps(scores[q] + (first + b) * sketchBlockTokens,
-                             _mm512_mul_ps(_mm512_cvtepi32_ps(dot[b][q]), scale));
+        for (int b = 0; b < B; ++b) {
+            for (int q = 0; q < Q; ++q)
+                dot[b][q] = _mm512_add_epi32(dot[b][q], _mm512_srai_epi32(sum[b][q], 2 * f));
         }
     }
 }
 
 template <int Q>
-OCTAVO_AVX512 void scoreAvx512(int rank, const std::uint8_t* blocks, std::int64_t numBlocks,
-                               const SketchQuery* queries, float* const* scores)
+OCTAVO_AVX512 void leadsAvx512(const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,
+                               const SketchQuery* queries, std::int32_t* const* scores)
 {
-    constexpr int together = Q == 4 ? 3 : 4;
-    const std::size_t blockBytes = sketchBlockBytes(rank);
-    std::int64_t b = 0;
-    for (; b + together <= numBlocks; b += together)
-        scoreBlocks<Q, together>(rank, blocks + std::size_t(b) * blockBytes, b, queries, scores);
-    for (; b < numBlocks; ++b)
-        scoreBlocks<Q, 1>(rank, blocks + std::size_t(b) * blockBytes, b, queries, scores);
+    constexpr int ahead = 8;
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        const std::uint8_t* block = leads + b * stride * leadBlockBytes(64);
+        if (b + ahead < numBlocks) {
+            for (int line = 0; line < leadBlockBytes(64); line += 64)
+                _mm_prefetch(reinterpret_cast<const char*>(block + ahead * stride * leadBlockBytes(64) + line), _MM_HINT_T0);
+        }
+        __m512i dot[1][Q];
+        leadDots<Q, 1>(block, queries, dot);
+        for (int q = 0; q < Q; ++q)
+            _mm512_storeu_si512(scores[q] + b * sketchBlockTokens, dot[0][q]);
+    }
 }
 
-__attribute__((target("avx2,fma,f16c"))) void scoreAvx2(int rank, const std::uint8_t* blocks, std::int64_t numBlocks,
-                                                        const SketchQuery* queries, int numQueries,
-                                                        float* const* scores)
+/// The upper bits of one token, 16 bytes, as a block of leads has the first of them.
+OCTAVO_AVX512 inline void copyLeads(const std::uint8_t* block, int lane, std::uint8_t* upper)
 {
-    const __m256i low = _mm256_set1_epi8(15), ones = _mm256_set1_epi16(1);
-    for (std::int64_t b = 0; b < numBlocks; ++b) {
-        const std::uint8_t* block = blocks + b * std::int64_t(sketchBlockBytes(rank));
-        for (int half = 0; half < 2; ++half) {
-            const __m256 keyScale =
-                _mm256_cvtph_ps(_mm_loadu_si128(reinterpret_cast<const __m128i*>(block + 8 * rank + 16 * half)));
-            for (int q = 0; q < numQueries; ++q) {
-                __m256i dot = _mm256_set1_epi32(-queries[q].offset);
-                for (int p = 0; p < rank / 8; ++p) {
-                    const __m256i bytes =
-                        _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 64 * p + 32 * half));
-                    std::int32_t a, c;
-                    std::memcpy(&a, queries[q].codes + 8 * p, 4);
-                    std::memcpy(&c, queries[q].codes + 8 * p + 4, 4);
-                    // Four products of at most 15 * 127 stay far below what 16 bits hold.
-                    const __m256i first = _mm256_maddubs_epi16(_mm256_and_si256(bytes, low), _mm256_set1_epi32(a));
-                    const __m256i second =
-                        _mm256_maddubs_epi16(_mm256_and_si256(_mm256_srli_epi16(bytes, 4), low), _mm256_set1_epi32(c));
-                    dot = _mm256_add_epi32(dot, _mm256_madd_epi16(_mm256_add_epi16(first, second), ones));
-                }
-                const __m256 scale = _mm256_mul_ps(keyScale, _mm256_set1_ps(queries[q].scale));
-                _mm256_storeu_ps(scores[q] + b * sketchBlockTokens + 8 * half,
-                                 _mm256_mul_ps(_mm256_cvtepi32_ps(dot), scale));
-            }
+    for (int p = 0; p < leadBytes(64) / 4; ++p)
+        std::memcpy(upper + 4 * p, block + 64 * p + 4 * lane, 4);
+}
+
+// The products of a token's 64 levels, plus 128 each, with queries, in 16 parts.
+template <int Q>
+OCTAVO_AVX512 inline void wholeParts(const std::uint8_t* upperBits, const std::uint8_t* rest, const __m512i* queries,
+                                     __m512i* parts)
+{
+    const __m512i shifts = _mm512_setr_epi64(0, 0, 0x0002000200020002, 0x0002000200020002, 0x0004000400040004,
+                                             0x0004000400040004, 0x0006000600060006, 0x0006000600060006);
+    const __m512i two = _mm512_set1_epi8(3);
+    const __m512i table = _mm512_broadcast_i32x4(
+        _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(levels)), _mm_set1_epi8(-128)));
+    __m128i upper = _mm_load_si128(reinterpret_cast<const __m128i*>(upperBits));
+    static_assert(leadBytes(64) == 12, "four bytes of the upper bits follow the lower ones");
+    std::int32_t last;
+    std::memcpy(&last, rest + 16, 4);
+    upper = _mm_insert_epi32(upper, last, 3);
+    const __m128i lower = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rest));
+    const __m512i high = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i32x4(upper), shifts), two);
+    const __m512i low = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i32x4(lower), shifts), two);
+    const __m512i keys = _mm512_shuffle_epi8(table, _mm512_or_si512(_mm512_slli_epi16(high, 2), low));
+    for (int q = 0; q < Q; ++q)
+        parts[q] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), keys, queries[q]);
+}
+
+// Four registers to their four sums.
+OCTAVO_AVX512 inline __m128i sumFour(__m512i a, __m512i b, __m512i c, __m512i d)
+{
+    const __m512i ab = _mm512_add_epi32(_mm512_unpacklo_epi32(a, b), _mm512_unpackhi_epi32(a, b));
+    const __m512i cd = _mm512_add_epi32(_mm512_unpacklo_epi32(c, d), _mm512_unpackhi_epi32(c, d));
+    const __m512i quarters = _mm512_add_epi32(_mm512_unpacklo_epi64(ab, cd), _mm512_unpackhi_epi64(ab, cd));
+    const __m256i halves = _mm256_add_epi32(_mm512_castsi512_si256(quarters), _mm512_extracti64x4_epi64(quarters, 1));
+    return _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+}
+
+// Tokens whose whole sketch is to be looked at: where their rests are, and their leads.
+template <int Q>
+struct Waiting {
+    static constexpr int room = 128;
+    alignas(64) std::int32_t tokens[room + 2 * sketchBlockTokens]; // counted from the view's first
+    alignas(64) std::uint8_t upper[room + 2 * sketchBlockTokens][16] = {};
+    int count = 0;
+};
+
+// Scores of all that wait, to scores[q][at] and on; up to three more are written.
+template <int Q>
+OCTAVO_AVX512 void finish(Waiting<Q>& waiting, const std::uint8_t* rests, const SketchQuery* queries,
+                          float* const* scores, std::int64_t at)
+{
+    __m512i codes[Q];
+    for (int q = 0; q < Q; ++q)
+        codes[q] = _mm512_load_si512(queries[q].ordered);
+    for (int i = waiting.count; i % 4 != 0; ++i)
+        waiting.tokens[i] = waiting.tokens[0];
+    for (int i = 0; i < waiting.count; i += 4) {
+        __m512i parts[4][Q];
+        for (int t = 0; t < 4; ++t)
+            wholeParts<Q>(waiting.upper[i + t], rests + std::int64_t(waiting.tokens[i + t]) * restBytes(64), codes, parts[t]);
+        for (int q = 0; q < Q; ++q) {
+            const __m128i dots = _mm_sub_epi32(sumFour(parts[0][q], parts[1][q], parts[2][q], parts[3][q]),
+                                               _mm_set1_epi32(queries[q].offset));
+            _mm_storeu_ps(scores[q] + at + i, _mm_mul_ps(_mm_cvtepi32_ps(dots), _mm_set1_ps(queries[q].scale)));
         }
     }
+}
+
+template <int Q>
+OCTAVO_AVX512 void scoreAvx512(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
+                               float* const* scores)
+{
+    Waiting<Q> waiting;
+    for (int t = 0; t < sketchBlockTokens; ++t)
+        waiting.tokens[t] = t;
+    waiting.count = sketchBlockTokens;
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        for (int t = 0; t < sketchBlockTokens; ++t)
+            copyLeads(sketches.leads + b * leadBlockBytes(64), t, waiting.upper[t]);
+        finish(waiting, sketches.rests + b * sketchBlockTokens * restBytes(64), queries, scores, b * sketchBlockTokens);
+    }
+}
+
+template <int Q>
+OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
+                                            const std::int32_t* limits, std::int32_t first, std::int32_t* tokens,
+                                            float* const* scores)
+{
+    constexpr int together = Q <= 2 ? 2 : 1, linesAhead = 4096;
+    const __m512i counting = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    __m512i least[Q];
+    for (int q = 0; q < Q; ++q)
+        least[q] = _mm512_set1_epi32(limits[q]);
+    Waiting<Q> waiting;
+    std::int64_t done = 0;
+    for (std::int64_t b = 0; b < numBlocks; b += together) {
+        const std::uint8_t* block = sketches.leads + b * leadBlockBytes(64);
+        for (int line = 0; line < together * leadBlockBytes(64); line += 64)
+            _mm_prefetch(reinterpret_cast<const char*>(block + linesAhead + line), _MM_HINT_T0);
+        __mmask16 hits[together] = {};
+        if (b + together <= numBlocks) {
+            __m512i dot[together][Q];
+            leadDots<Q, together>(block, queries, dot);
+            for (int i = 0; i < together; ++i) {
+                for (int q = 0; q < Q; ++q)
+                    hits[i] = __mmask16(hits[i] | _mm512_cmpge_epi32_mask(dot[i][q], least[q]));
+            }
+        } else {
+            __m512i dot[1][Q];
+            leadDots<Q, 1>(block, queries, dot);
+            for (int q = 0; q < Q; ++q)
+                hits[0] = __mmask16(hits[0] | _mm512_cmpge_epi32_mask(dot[0][q], least[q]));
+        }
+        for (int i = 0; i < together; ++i, block += leadBlockBytes(64)) {
+            if (!hits[i])
+                continue;
+            const auto token = std::int32_t(b + i) * sketchBlockTokens;
+            _mm512_storeu_si512(waiting.tokens + waiting.count,
+                                _mm512_maskz_compress_epi32(hits[i], _mm512_add_epi32(counting, _mm512_set1_epi32(token))));
+            for (unsigned left = hits[i]; left != 0; left &= left - 1) {
+                const int lane = std::countr_zero(left);
+                const std::uint8_t* rest = sketches.rests + std::int64_t(token + lane) * restBytes(64);
+                _mm_prefetch(reinterpret_cast<const char*>(rest), _MM_HINT_T0);
+                _mm_prefetch(reinterpret_cast<const char*>(rest + restBytes(64) - 1), _MM_HINT_T0);
+                copyLeads(block, lane, waiting.upper[waiting.count++]);
+            }
+            if (waiting.count < Waiting<Q>::room)
+                continue;
+            finish(waiting, sketches.rests, queries, scores, done);
+            for (int w = 0; w < waiting.count; ++w)
+                tokens[done + w] = first + waiting.tokens[w];
+            done += waiting.count;
+            waiting.count = 0;
+        }
+    }
+    finish(waiting, sketches.rests, queries, scores, done);
+    for (int w = 0; w < waiting.count; ++w)
+        tokens[done + w] = first + waiting.tokens[w];
+    return done + waiting.count;
+}
+
+#define OCTAVO_AVX2 __attribute__((target("avx2")))
+
+// The lead products of eight tokens of a block, from `half` * 8 on.
+OCTAVO_AVX2 inline __m256i leadDotsAvx2(const std::uint8_t* block, int half, const SketchQuery& query)
+{
+    constexpr int bytes = leadBytes(64);
+    const __m256i two = _mm256_set1_epi8(3);
+    __m256i sum = _mm256_setzero_si256(); // twelve times two products of at most 3 * 127
+    for (int p = 0; p < bytes / 4; ++p) {
+        const __m256i packed = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(block + 64 * p + 32 * half));
+        for (int f = 0; f < 4; ++f) {
+            std::int32_t four;
+            std::memcpy(&four, query.codes + bytes * f + 4 * p, 4);
+            const __m256i upper = _mm256_and_si256(_mm256_srli_epi16(packed, 2 * f), two);
+            sum = _mm256_add_epi16(sum, _mm256_maddubs_epi16(upper, _mm256_set1_epi32(four)));
+        }
+    }
+    return _mm256_madd_epi16(sum, _mm256_set1_epi16(1));
+}
+
+OCTAVO_AVX2 void leadsAvx2(const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,
+                           const SketchQuery* queries, int numQueries, std::int32_t* const* scores)
+{
+    for (std::int64_t b = 0; b < numBlocks; ++b) {
+        for (int half = 0; half < 2; ++half) {
+            for (int q = 0; q < numQueries; ++q)
+                _mm256_storeu_si256(reinterpret_cast<__m256i*>(scores[q] + b * sketchBlockTokens + 8 * half),
+                                    leadDotsAvx2(leads + b * stride * leadBlockBytes(64), half, queries[q]));
+        }
+    }
+}
+
+OCTAVO_AVX2 float wholeScoreAvx2(const std::uint8_t* leadBlock, int lane, const std::uint8_t* rest,
+                                 const SketchQuery& query)
+{
+    alignas(16) std::uint8_t upperBytes[16];
+    for (int p = 0; p < leadBytes(64) / 4; ++p)
+        std::memcpy(upperBytes + 4 * p, leadBlock + 64 * p + 4 * lane, 4);
+    std::memcpy(upperBytes + leadBytes(64), rest + 16, std::size_t(16 - leadBytes(64)));
+    const __m128i upper = _mm_load_si128(reinterpret_cast<const __m128i*>(upperBytes));
+    const __m128i lower = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rest));
+    const __m256i two = _mm256_set1_epi8(3);
+    const __m256i table =
+        _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(levels)));
+    const auto part = [&](__m256i high, __m256i low, const std::int8_t* codes) OCTAVO_AVX2 {
+        const __m256i code = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(high, two), 2), _mm256_and_si256(low, two));
+        const __m256i keys = _mm256_shuffle_epi8(table, code);
+        const __m256i q = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes));
+        // A level's size times the query with its sign: two products of at most 84 * 127 fit 16 bits.
+        const __m256i products = _mm256_maddubs_epi16(_mm256_abs_epi8(keys), _mm256_sign_epi8(q, keys));
+        return _mm256_madd_epi16(products, _mm256_set1_epi16(1));
+    };
+    const __m256i first = part(_mm256_set_m128i(_mm_srli_epi16(upper, 2), upper),
+                               _mm256_set_m128i(_mm_srli_epi16(lower, 2), lower), query.ordered);
+    const __m256i second = part(_mm256_set_m128i(_mm_srli_epi16(upper, 6), _mm_srli_epi16(upper, 4)),
+                                _mm256_set_m128i(_mm_srli_epi16(lower, 6), _mm_srli_epi16(lower, 4)), query.ordered + 32);
+    const __m256i sums = _mm256_add_epi32(first, second);
+    __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));
+    sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xB1));
+    return float(_mm_cvtsi128_si32(sum)) * query.scale;
+}
+
+OCTAVO_AVX2 void scoreAvx2(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries, int numQueries,
+                           float* const* scores)
+{
+    for (std::int64_t token = 0; token < numBlocks * sketchBlockTokens; ++token) {
+        const std::uint8_t* block = sketches.leads + token / sketchBlockTokens * leadBlockBytes(64);
+        for (int q = 0; q < numQueries; ++q)
+            scores[q][token] = wholeScoreAvx2(block, int(token % sketchBlockTokens),
+                                              sketches.rests + token * restBytes(64), queries[q]);
+    }
+}
+
+OCTAVO_AVX2 std::int64_t candidatesAvx2(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
+                                        int numQueries, const std::int32_t* limits, std::int32_t first,
+                                        std::int32_t* tokens, float* const* scores)
+{
+    std::int64_t count = 0;
+    for (std::int64_t half = 0; half < 2 * numBlocks; ++half) {
+        const std::uint8_t* block = sketches.leads + half / 2 * leadBlockBytes(64);
+        __m256i below = _mm256_set1_epi32(-1);
+        for (int q = 0; q < numQueries; ++q)
+            below = _mm256_and_si256(below, _mm256_cmpgt_epi32(_mm256_set1_epi32(limits[q]),
+                                                               leadDotsAvx2(block, int(half % 2), queries[q])));
+        unsigned left = ~unsigned(_mm256_movemask_ps(_mm256_castsi256_ps(below))) & 0xFF;
+        for (; left != 0; left &= left - 1, ++count) {
+            const std::int64_t token = 8 * half + std::countr_zero(left);
+            tokens[count] = first + std::int32_t(token);
+            for (int q = 0; q < numQueries; ++q)
+                scores[q][count] = wholeScoreAvx2(block, int(token % sketchBlockTokens),
+                                                  sketches.rests + token * restBytes(64), queries[q]);
+        }
+    }
+    return count;
+}
+
+/// Calls body.operator()<Q>(first) for queries `first` to first + Q - 1, so that all are seen to, at most four at once.
+template <typename Body>
+void inFours(int numQueries, const Body& body)
+{
+    for (int q = 0; q < numQueries;) {
+        const int left = numQueries - q;
+        if (left >= 4) {
+            body.template operator()<4>(q);
+            q += 4;
+        } else if (left >= 2) {
+            body.template operator()<2>(q);
+            q += 2;
+        } else {
+            body.template operator()<1>(q);
+            q += 1;
+        }
+    }
+}
+
+// The vector forms are for the rank that this project's bases have.
+bool isFor(Path wanted, Path path, int rank)
+{
+    return path == wanted && rank == 64;
 }
 
 #endif
@@ -188,74 +485,105 @@ void project(Path path, int rank, int dim, const float* basis, const float* mean
     }
 }
 
-void writeSketch(int rank, const float* coordinates, std::uint8_t* block, int lane)
+void writeSketch(int rank, const float* coordinates, const float* deviations, std::uint8_t* leadBlock, int lane,
+                 std::uint8_t* rest)
 {
-    float peak = 0.0f;
-    for (int c = 0; c < rank; ++c) {
-        if (std::abs(coordinates[c]) > std::abs(peak))
-            peak = coordinates[c];
+    const int leads = leadBytes(rank), bytes = rank / 4;
+    for (int b = 0; b < bytes; ++b) {
+        int upper = 0, lower = 0;
+        for (int f = 0; f < 4; ++f) {
+            const int c = coordinateAt(rank, b, f);
+            const int code = codeOf(deviations[c] > 0.0f ? coordinates[c] / deviations[c] : 0.0f);
+            upper |= code / 4 << (2 * f);
+            lower |= code % 4 << (2 * f);
+        }
+        (b < leads ? leadBlock[placeOf(b, lane)] : rest[bytes + b - leads]) = std::uint8_t(upper);
+        rest[b] = std::uint8_t(lower);
     }
-    const std::uint16_t half = floatToHalf(peak / -8.0f);
-    const float scale = halfToFloat(half);
-    const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-    for (int c = 0; c < rank; ++c) {
-        const int code = codeOf(coordinates[c] * inverse, -8, 7) + 8;
-        std::uint8_t& byte = block[byteOf(c, lane)];
-        byte = std::uint8_t((byte & (0xF0 >> shiftOf(c))) | (code << shiftOf(c)));
-    }
-    std::memcpy(block + 8 * rank + 2 * lane, &half, 2);
 }
 
-void readSketch(int rank, const std::uint8_t* block, int lane, float* coordinates)
+void readSketch(int rank, SketchView sketches, std::int64_t token, const float* deviations, float* coordinates)
 {
-    std::uint16_t half;
-    std::memcpy(&half, block + 8 * rank + 2 * lane, 2);
-    for (int c = 0; c < rank; ++c)
-        coordinates[c] = halfToFloat(half) * float(((block[byteOf(c, lane)] >> shiftOf(c)) & 15) - 8);
+    const std::uint8_t* block = sketches.leads + token / sketchBlockTokens * leadBlockBytes(rank);
+    const std::uint8_t* rest = sketches.rests + token * restBytes(rank);
+    for (int b = 0; b < rank / 4; ++b) {
+        const int upper = upperAt(rank, block, int(token % sketchBlockTokens), rest, b);
+        for (int f = 0; f < 4; ++f) {
+            const int c = coordinateAt(rank, b, f);
+            const int code = ((upper >> (2 * f)) & 3) * 4 + ((rest[b] >> (2 * f)) & 3);
+            coordinates[c] = float(levels[code]) * levelUnit * deviations[c];
+        }
+    }
 }
 
-SketchQuery makeSketchQuery(int rank, const float* coordinates, float attentionScale)
+SketchQuery makeSketchQuery(int rank, const float* coordinates, const float* deviations, float attentionScale)
 {
     float peak = 0.0f;
     for (int c = 0; c < rank; ++c)
-        peak = std::max(peak, std::abs(coordinates[c]));
+        peak = std::max(peak, std::abs(coordinates[c] * deviations[c]));
     const float scale = peak / 127.0f;
     const float inverse = scale > 0.0f ? 1.0f / scale : 0.0f;
     SketchQuery query;
     for (int c = 0; c < rank; ++c) {
-        query.codes[c] = std::int8_t(codeOf(coordinates[c] * inverse, -127, 127));
-        query.offset += 8 * query.codes[c];
+        const float x = coordinates[c] * deviations[c] * inverse;
+        query.codes[c] = std::int8_t(x == x ? std::lrint(std::clamp(x, -127.0f, 127.0f)) : 0);
+        query.offset += 128 * query.codes[c];
     }
-    query.scale = scale * attentionScale;
+    for (int b = 0; b < rank / 4; ++b) {
+        for (int f = 0; f < 4; ++f)
+            query.ordered[rank / 4 * f + b] = query.codes[coordinateAt(rank, b, f)];
+    }
+    query.scale = scale * levelUnit * attentionScale;
     return query;
 }
 
-void scoreSketches(Path path, int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
+void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
                    int numQueries, float* const* scores)
 {
 #if defined(__x86_64__)
-    if (path == Path::Avx512) {
-        for (int q = 0; q < numQueries;) {
-            const int left = numQueries - q;
-            if (left >= 4) {
-                scoreAvx512<4>(rank, blocks, numBlocks, queries + q, scores + q);
-                q += 4;
-            } else if (left >= 2) {
-                scoreAvx512<2>(rank, blocks, numBlocks, queries + q, scores + q);
-                q += 2;
-            } else {
-                scoreAvx512<1>(rank, blocks, numBlocks, queries + q, scores + q);
-                q += 1;
-            }
-        }
-        return;
-    }
-    if (path == Path::Avx2)
-        return scoreAvx2(rank, blocks, numBlocks, queries, numQueries, scores);
-#else
-    (void)path;
+    if (isFor(Path::Avx512, path, rank))
+        return inFours(numQueries, [&]<int Q>(int q) { scoreAvx512<Q>(sketches, numBlocks, queries + q, scores + q); });
+    if (isFor(Path::Avx2, path, rank))
+        return scoreAvx2(sketches, numBlocks, queries, numQueries, scores);
 #endif
-    scorePlain(rank, blocks, numBlocks, queries, numQueries, scores);
+    (void)path;
+    scorePlain(rank, sketches, numBlocks, queries, numQueries, scores);
+}
+
+void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,
+                const SketchQuery* queries, int numQueries, std::int32_t* const* scores)
+{
+#if defined(__x86_64__)
+    if (isFor(Path::Avx512, path, rank))
+        return inFours(numQueries,
+                       [&]<int Q>(int q) { leadsAvx512<Q>(leads, numBlocks, stride, queries + q, scores + q); });
+    if (isFor(Path::Avx2, path, rank))
+        return leadsAvx2(leads, numBlocks, stride, queries, numQueries, scores);
+#endif
+    (void)path;
+    leadsPlain(rank, leads, numBlocks, stride, queries, numQueries, scores);
+}
+
+std::int64_t scoreCandidates(Path path, int rank, SketchView sketches, std::int64_t numBlocks,
+                             const SketchQuery* queries, int numQueries, const std::int32_t* limits,
+                             std::int32_t first, std::int32_t* tokens, float* const* scores)
+{
+#if defined(__x86_64__)
+    if (isFor(Path::Avx2, path, rank))
+        return candidatesAvx2(sketches, numBlocks, queries, numQueries, limits, first, tokens, scores);
+    if (isFor(Path::Avx512, path, rank)) {
+        switch (numQueries) {
+        case 1: return candidatesAvx512<1>(sketches, numBlocks, queries, limits, first, tokens, scores);
+        case 2: return candidatesAvx512<2>(sketches, numBlocks, queries, limits, first, tokens, scores);
+        case 4: return candidatesAvx512<4>(sketches, numBlocks, queries, limits, first, tokens, scores);
+        case 6: return candidatesAvx512<6>(sketches, numBlocks, queries, limits, first, tokens, scores);
+        case 8: return candidatesAvx512<8>(sketches, numBlocks, queries, limits, first, tokens, scores);
+        default: break;
+        }
+    }
+#endif
+    (void)path;
+    return candidatesPlain(rank, sketches, numBlocks, queries, numQueries, limits, first, tokens, scores);
 }
 
 } // namespace octavo::kernels::cpu

@@ -1,14 +1,20 @@
 #pragma once
 
-/// Key sketches: a token's key in `rank` coordinates, int4 with one fp16 scale, and the score of all tokens of a block
-/// run against a few queries.
+/// Key sketches: a token's key in `rank` coordinates of falling weight, 4 bits each relative to how far that coordinate
+/// usually goes, and what queries make of them. The upper two bits of the first coordinates, a third or so of the bytes,
+/// decide which tokens are worth a look at the rest.
 ///
-/// Tokens lie in blocks of 16 so that a 512-bit register holds the same coordinates of all 16 and no sum runs across
-/// lanes. Byte 4 t + j of the block's p-th 64 bytes holds coordinates 8 p + j (low nibble) and 8 p + 4 + j (high) of
-/// token t, codes -8 to 7 plus 8; 16 scales follow. At rank 64 a block takes 544 bytes, a token 34.
+/// Codes    0 to 15 from most negative to most positive, finer near 0, as suits a normal distribution; the upper two
+///          bits are a code of four steps by themselves. Byte b of the upper (or lower) bits holds four coordinates, in
+///          bits 2 f and 2 f + 1 that of field f: for the leadBytes() first bytes coordinate leadBytes() * f + b.
+/// Leads    those first bytes of the upper bits, in blocks of 16 tokens, so that a 512-bit register holds the same
+///          coordinates of all 16 and no sum runs across lanes: bytes 4 p to 4 p + 3 of token t at 64 p + 4 t.
+/// Rests    token by token, since few are read: all bytes of the lower bits, then what the leads lack of the upper ones.
+///          At rank 64 a token takes 32 bytes, 12 of them leads.
 
 #include "kernels/cpu/cpu_features.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
@@ -17,33 +23,59 @@ namespace octavo::kernels::cpu {
 inline constexpr int sketchBlockTokens = 16;
 inline constexpr int maxSketchRank = 256;
 
-/// `rank`: a multiple of 8.
-constexpr std::size_t sketchBlockBytes(int rank) { return std::size_t(rank) * 8 + 32; }
+/// `rank`: a multiple of 16.
+constexpr int leadBytes(int rank) { return std::min(rank / 4, 12); }
+constexpr int restBytes(int rank) { return rank / 2 - leadBytes(rank); }
+constexpr int leadBlockBytes(int rank) { return leadBytes(rank) * sketchBlockTokens; }
+constexpr int sketchBytes(int rank) { return rank / 2; }
 
 /// out[r] = sum_i basis[r][i] * (x[i] - mean[i]), with 16 partial sums. `mean` may be null.
 /// Shapes   basis: (rank, dim), dim a multiple of 16; x, mean: (dim); out: (rank)
 void project(Path path, int rank, int dim, const float* basis, const float* mean, const float* x, float* out);
 
-/// Writes one token's coordinates (rank) into its lane of a block; the other lanes stay.
-void writeSketch(int rank, const float* coordinates, std::uint8_t* block, int lane);
-
-/// What writeSketch() kept of a token. For tests.
-void readSketch(int rank, const std::uint8_t* block, int lane, float* coordinates);
-
-/// A query in sketch coordinates, int8.
-struct SketchQuery {
-    alignas(64) std::int8_t codes[maxSketchRank] = {};
-    float scale = 0.0f;       ///< of the codes, times the attention's own scale
-    std::int32_t offset = 0;  ///< 8 * sum of codes: undoes the keys' plus 8
+/// The sketches of tokens in a row, from a block's first on.
+struct SketchView {
+    const std::uint8_t* leads = nullptr; ///< leadBlockBytes() each block
+    const std::uint8_t* rests = nullptr; ///< restBytes() each token
 };
 
-SketchQuery makeSketchQuery(int rank, const float* coordinates, float attentionScale);
+/// Writes one token: into its lane of a block of leads, whose other lanes stay, and its rest. NaN becomes some code.
+/// Shapes   coordinates, deviations (how far each usually goes): (rank)
+void writeSketch(int rank, const float* coordinates, const float* deviations, std::uint8_t* leadBlock, int lane,
+                 std::uint8_t* rest);
 
-/// scores[q][i] = scale_q * scale_i * (codes_i . codes_q), for all tokens of `numBlocks` blocks in a row. The product
-/// of codes is an exact integer, so all paths give the same bits.
+/// What writeSketch() kept of a token. For tests.
+void readSketch(int rank, SketchView sketches, std::int64_t token, const float* deviations, float* coordinates);
+
+/// A query in sketch coordinates, int8, times the deviations.
+struct SketchQuery {
+    alignas(64) std::int8_t codes[maxSketchRank] = {};   ///< by coordinate
+    alignas(64) std::int8_t ordered[maxSketchRank] = {}; ///< by field, then byte
+    float scale = 0.0f;      ///< of the codes' products, times the attention's own scale
+    std::int32_t offset = 0; ///< what a product has too much since keys are taken plus 128
+};
+
+/// Shapes   coordinates, deviations: (rank)
+SketchQuery makeSketchQuery(int rank, const float* coordinates, const float* deviations, float attentionScale);
+
+/// scores[q][i] = scale_q * (codes_i . codes_q), for all tokens of `numBlocks` blocks in a row. The product of codes is an
+/// exact integer, so all paths give the same bits.
 ///
 /// Shapes   queries: (numQueries); scores: numQueries pointers to (16 * numBlocks) floats each
-void scoreSketches(Path path, int rank, const std::uint8_t* blocks, std::int64_t numBlocks, const SketchQuery* queries,
+void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
                    int numQueries, float* const* scores);
+
+/// The same by the leads alone, up to a constant and a factor of the query's, of every `stride`-th block from the first.
+/// Shapes   scores: numQueries pointers to (16 * numBlocks) integers each
+void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,
+                const SketchQuery* queries, int numQueries, std::int32_t* const* scores);
+
+/// The tokens whose score by the leads reaches any query's limit, ascending, and their scores by the whole sketch, as
+/// scoreSketches() has them. Returns how many there are.
+///
+/// Shapes   limits: (numQueries); tokens, counted from `first`: room for 16 * numBlocks + 16; scores: the same room each
+std::int64_t scoreCandidates(Path path, int rank, SketchView sketches, std::int64_t numBlocks,
+                             const SketchQuery* queries, int numQueries, const std::int32_t* limits,
+                             std::int32_t first, std::int32_t* tokens, float* const* scores);
 
 } // namespace octavo::kernels::cpu

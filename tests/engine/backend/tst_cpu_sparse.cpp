@@ -390,7 +390,7 @@ void TestCpuSparse::memoryIsReservedAndGivenBack()
 {
     const auto made = backend(256);
     const std::int64_t before = made->stats().memoryUsedBytes, tier = made->stats().hostTierBytes;
-    QVERIFY(made->sequenceBytes(100000) > 100000 * (2 * 2 * (272 + 34)));
+    QVERIFY(made->sequenceBytes(100000) > 100000 * (2 * 2 * (272 + 32)));
     const SlotId slot = reading(*made, text(0, 1300));
     QCOMPARE(made->stats().memoryUsedBytes, before + made->sequenceBytes(4000));
     made->destroySequence(slot);

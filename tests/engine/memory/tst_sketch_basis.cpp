@@ -43,6 +43,7 @@ private slots:
     void eigenvectorsOfATwoByTwoByHand();
     void eigenvectorsRebuildTheMatrix();
     void theBasisHoldsTheStrongDirections();
+    void filesWithoutDeviationsAreRead();
     void savedAndLoadedItIsTheSame();
     void refusesAnotherModelsBasis();
     void refusesDamagedFiles_data();
@@ -100,6 +101,22 @@ void TestSketchBasis::theBasisHoldsTheStrongDirections()
             inside += std::pow(double(basis->basis(0, 1)[r * 64 + i]), 2);
     }
     QVERIFY(inside > 7.9);
+    for (int r = 0; r < 8; ++r)
+        QVERIFY(std::abs(basis->deviation(0, 1)[r] - 10.0f) < 0.5f);
+}
+
+void TestSketchBasis::filesWithoutDeviationsAreRead()
+{
+    QTemporaryDir dir;
+    const auto path = std::filesystem::path(dir.path().toStdString()) / "basis.safetensors";
+    auto basis = sampleStatistics(2, 1, 64, 40).fit(8, 3);
+    QVERIFY(basis);
+    basis->deviations.clear();
+    QVERIFY(basis->save(path));
+    const auto loaded = SketchBasis::load(path);
+    QVERIFY2(loaded.has_value(), loaded ? "" : loaded.error().message.c_str());
+    QCOMPARE(loaded->numLayers, 2);
+    QVERIFY(loaded->vectors == basis->vectors && loaded->deviations.empty());
 }
 
 void TestSketchBasis::savedAndLoadedItIsTheSame()
@@ -117,6 +134,8 @@ void TestSketchBasis::savedAndLoadedItIsTheSame()
     QCOMPARE(loaded->fittedTokens, std::int64_t(40));
     QVERIFY(loaded->vectors == basis->vectors);
     QVERIFY(loaded->means == basis->means);
+    QVERIFY(loaded->deviations == basis->deviations);
+    QCOMPARE(loaded->contentHash(), basis->contentHash());
     QVERIFY(loaded->checkFits(basis->modelHash, 12, 2, 64));
 }
 
@@ -138,6 +157,7 @@ void TestSketchBasis::refusesDamagedFiles_data()
     QTest::newRow("hash of letters") << QByteArray("00000000000000ab") << QByteArray("zz000000000000ab");
     QTest::newRow("another rank") << QByteArray("\"rank\":\"8\"") << QByteArray("\"rank\":\"9\"");
     QTest::newRow("tensor renamed") << QByteArray("layers.0.mean") << QByteArray("layers.0.meal");
+    QTest::newRow("deviations renamed") << QByteArray("layers.0.deviation") << QByteArray("layers.0.deviatiom");
     QTest::newRow("another type") << QByteArray("F32") << QByteArray("I32");
     QTest::newRow("another shape") << QByteArray("[1,8,64]") << QByteArray("[1,64,8]");
     QTest::newRow("cut") << QByteArray() << QByteArray();

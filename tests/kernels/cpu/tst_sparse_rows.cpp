@@ -1,6 +1,7 @@
 #include "kernels/cpu/sparse_rows.h"
 
 #include "kernels/cpu/panels.h"
+#include "kernels/cpu/sparse_attend.h"
 #include "kernels/cpu/sparse_math.h"
 #include "tests/kernels/cpu/sparse_paths.h"
 
@@ -55,9 +56,7 @@ private slots:
     void expMatchesTheLibrary();
     void aRowTakesTheBytesOfTheDesign();
     void int4StaysWithinAStepOfItsGroup();
-    void int8StaysWithinHalfAStepOfItsGroup();
     void oddValuesNeverFault();
-    void unpackingLosesNothing();
     void aPageOfInt4RowsIsWithinHalfAStepOfThem();
     void attentionMatchesTheFormulaInDouble_data();
     void attentionMatchesTheFormulaInDouble();
@@ -91,7 +90,6 @@ void TestSparseRows::expMatchesTheLibrary()
 void TestSparseRows::aRowTakesTheBytesOfTheDesign()
 {
     QCOMPARE(RowShape{256}.int4Bytes(), std::size_t(272));
-    QCOMPARE(RowShape{256}.int8Bytes(), std::size_t(528));
 }
 
 void TestSparseRows::int4StaysWithinAStepOfItsGroup()
@@ -117,52 +115,18 @@ void TestSparseRows::int4StaysWithinAStepOfItsGroup()
     QVERIFY2(error / energy < 0.013, qPrintable(QString::number(error / energy)));
 }
 
-void TestSparseRows::int8StaysWithinHalfAStepOfItsGroup()
-{
-    const RowShape shape{128};
-    const auto key = randomFloats(128, 3), value = randomFloats(128, 4, 0.01f);
-    std::vector<std::uint8_t> row(shape.int8Bytes());
-    quantizeRowInt8(shape, key.data(), value.data(), row.data());
-    std::vector<float> key8(128), value8(128);
-    dequantizeInt8(shape, row.data(), key8.data(), value8.data());
-    for (int i = 0; i < 128; ++i) {
-        QVERIFY(std::abs(key[std::size_t(i)] - key8[std::size_t(i)]) <= 0.51f * peakOf(&key[std::size_t(i / 64 * 64)], 64) / 127);
-        QVERIFY(std::abs(value[std::size_t(i)] - value8[std::size_t(i)]) <= 0.52f * peakOf(&value[std::size_t(i / 64 * 64)], 64) / 127);
-    }
-}
-
 void TestSparseRows::oddValuesNeverFault()
 {
     const RowShape shape{64};
     for (const float odd : {0.0f, 1e38f, 1e-42f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
         const std::vector<float> x(64, odd);
-        std::vector<std::uint8_t> four(shape.int4Bytes()), eight(shape.int8Bytes());
+        std::vector<std::uint8_t> four(shape.int4Bytes());
         quantizeRowInt4(shape, x.data(), x.data(), four.data());
-        quantizeRowInt8(shape, x.data(), x.data(), eight.data());
         std::vector<float> key(64), value(64);
         dequantizeInt4(shape, four.data(), key.data(), value.data());
-        QVERIFY(std::isfinite(key[5]));
-        dequantizeInt8(shape, eight.data(), key.data(), value.data());
-        QVERIFY(std::isfinite(value[63]));
+        QVERIFY(std::isfinite(key[5]) && std::isfinite(value[63]));
         if (odd == 0.0f)
             QCOMPARE(key[0], 0.0f);
-    }
-}
-
-void TestSparseRows::unpackingLosesNothing()
-{
-    const RowShape shape{256};
-    const auto key = randomFloats(256, 5), value = randomFloats(256, 6);
-    std::vector<std::uint8_t> row(shape.int4Bytes()), plain(shape.int8Bytes()), fast(shape.int8Bytes());
-    quantizeRowInt4(shape, key.data(), value.data(), row.data());
-    unpackRow(Path::Plain, shape, row.data(), plain.data());
-    std::vector<float> from4(512), from8(512);
-    dequantizeInt4(shape, row.data(), from4.data(), from4.data() + 256);
-    dequantizeInt8(shape, plain.data(), from8.data(), from8.data() + 256);
-    QVERIFY(from4 == from8);
-    for (const Path path : octavo::test::fasterPaths()) {
-        unpackRow(path, shape, row.data(), fast.data());
-        QVERIFY(fast == plain);
     }
 }
 
@@ -231,8 +195,8 @@ void TestSparseRows::attentionMatchesTheFormulaInDouble()
     std::vector<const std::uint8_t*> pointers;
     for (int i = 0; i < rows; ++i) {
         const auto x = randomFloats(2 * d, unsigned(100 + i));
-        storage.emplace_back(shape.int8Bytes());
-        quantizeRowInt8(shape, x.data(), x.data() + d, storage.back().data());
+        storage.emplace_back(shape.int4Bytes());
+        quantizeRowInt4(shape, x.data(), x.data() + d, storage.back().data());
         pointers.push_back(storage.back().data());
     }
     const auto q = randomFloats(std::size_t(queries) * d, 9, 2.0f);
@@ -245,7 +209,7 @@ void TestSparseRows::attentionMatchesTheFormulaInDouble()
         std::vector<double> s(static_cast<std::size_t>(rows)), wanted(d);
         double total = 0;
         for (int i = 0; i < rows; ++i) {
-            dequantizeInt8(shape, pointers[std::size_t(i)], key.data(), value.data());
+            dequantizeInt4(shape, pointers[std::size_t(i)], key.data(), value.data());
             for (std::size_t j = 0; j < d; ++j)
                 s[std::size_t(i)] += double(key[j]) * double(q[std::size_t(h) * d + j]);
             s[std::size_t(i)] = std::exp(s[std::size_t(i)] * double(scale));
@@ -273,8 +237,8 @@ void TestSparseRows::allPathsGiveTheSameBits()
         std::vector<const std::uint8_t*> pointers;
         for (int i = 0; i < rows; ++i) {
             const auto x = randomFloats(2 * d, unsigned(i));
-            storage.emplace_back(shape.int8Bytes());
-            quantizeRowInt8(shape, x.data(), x.data() + d, storage.back().data());
+            storage.emplace_back(shape.int4Bytes());
+            quantizeRowInt4(shape, x.data(), x.data() + d, storage.back().data());
             pointers.push_back(storage.back().data());
         }
         const auto q = randomFloats(queries * d, 77);

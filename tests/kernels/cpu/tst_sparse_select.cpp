@@ -4,7 +4,9 @@
 
 #include <QTest>
 
+#include <algorithm>
 #include <cmath>
+#include <functional>
 #include <limits>
 #include <numeric>
 #include <random>
@@ -56,6 +58,7 @@ private slots:
     void picksTheLargestAndTheLowestIndexOfATie();
     void aMisleadingSampleChangesNothing();
     void nanIsNeverPicked();
+    void aLimitIsTheLargestThatEnoughReach();
     void logSumMatchesTheFormulaInDouble();
     void sharedKeysAreTheLargestShareOfAnyHead();
 };
@@ -90,6 +93,26 @@ void TestSparseSelect::aMisleadingSampleChangesNothing()
         std::vector<std::int32_t> picks;
         select(bestPath(), keys, 2048, scratch, picks);
         QVERIFY(picks == bySorting(keys, 2048));
+    }
+}
+
+void TestSparseSelect::aLimitIsTheLargestThatEnoughReach()
+{
+    std::mt19937 generator(3);
+    for (const int spread : {1, 10, 100'000'000}) {
+        for (const int n : {1, 16, 1003}) {
+            std::vector<std::int32_t> values;
+            for (int i = 0; i < n; ++i)
+                values.push_back(std::int32_t(generator() % unsigned(2 * spread)) - spread);
+            auto sorted = values;
+            std::ranges::sort(sorted, std::greater<>{});
+            auto paths = octavo::test::fasterPaths();
+            paths.push_back(Path::Plain);
+            for (const Path path : paths) {
+                for (const int wanted : {1, 7, n, n + 5})
+                    QCOMPARE(limitReachedBy(path, values.data(), n, wanted), sorted[std::size_t(std::min(wanted, n) - 1)]);
+            }
+        }
     }
 }
 
