@@ -221,9 +221,9 @@ void Workbench::Private::becomeReady()
     statusTimer.start(statusMs);
     emit q->ready();
     for (auto& [id, known] : contexts) {
-        known.info.state = ContextState::Ready; // made when a pane, a question or an unfinished reading needs it
+        known.info.state = ContextState::Ready; // made when a pane or a question needs it
         emit q->contextAdded(known.info);
-        if (known.info.panes > 0 || isWanted(id))
+        if (known.info.panes > 0)
             build(id, true);
     }
     emit q->conversationsChanged();
@@ -411,25 +411,14 @@ void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTo
     d->options.maxNewTokens = maxNewTokens;
 }
 
-bool Workbench::lookupDrafts() const
+bool Workbench::drafts() const
 {
-    return d->options.lookupDrafts;
+    return d->options.drafts;
 }
 
-bool Workbench::mtpDrafts() const
+void Workbench::setDrafts(bool drafts)
 {
-    return d->options.mtpDrafts;
-}
-
-void Workbench::setDrafts(bool lookup, bool mtp)
-{
-    d->options.lookupDrafts = lookup;
-    d->options.mtpDrafts = mtp;
-}
-
-std::filesystem::path Workbench::savedContextsFolder() const
-{
-    return d->options.engine.savedContexts;
+    d->options.drafts = drafts;
 }
 
 QString Workbench::setting(const QString& key) const

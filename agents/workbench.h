@@ -12,7 +12,6 @@
 #include <QFuture>
 #include <QObject>
 
-#include <filesystem>
 #include <memory>
 
 namespace octavo::agents {
@@ -24,8 +23,7 @@ struct WorkbenchOptions {
     QString databasePath;                 ///< empty: in memory
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
-    /// Guess tokens ahead, copied from the context or by the model's MTP layer; see engine::GenerationRequest.
-    bool lookupDrafts = true, mtpDrafts = true;
+    bool drafts = true; ///< guess tokens ahead; see engine::GenerationRequest
 };
 
 /// A file of a context's commit, for the source viewer.
@@ -72,12 +70,8 @@ public:
     engine::SamplingParams sampling() const;
     int maxNewTokens() const;
     void setSampling(const engine::SamplingParams& sampling, int maxNewTokens);
-    bool lookupDrafts() const;
-    bool mtpDrafts() const;
-    void setDrafts(bool lookup, bool mtp);
-
-    /// Where contexts that were read are kept; see saved_contexts.h. Empty: nowhere.
-    std::filesystem::path savedContextsFolder() const;
+    bool drafts() const;
+    void setDrafts(bool drafts);
 
     /// Puts `question` to every agent that has a context and is idle; gives how many took it.
     int askAll(const QString& question);

@@ -30,7 +30,7 @@ struct BackendOptions {
     std::function<bool(std::int64_t done, std::int64_t total)> onQuantized;
     bool mtp = true;                    ///< run the MTP layer where the model has one; it takes KV rows of its own
     /// A GPU reads whole blocks of 64 tokens through kernels for many rows; off: all through those of decode.
-    bool prefillBlocks = false;
+    bool prefillBlocks = true;
     /// Empty: basis.safetensors beside the weights. Where there is none, SparseMode::Auto decodes densely.
     std::filesystem::path sketchBasis;
 };

@@ -567,10 +567,16 @@ Result<int> CudaBackend::readBlocks(CudaSequence& sequence, std::span<const Toke
                              at(m_gdnOffsets.history), at(m_gdnOffsets.pendingInput), at(m_gdnOffsets.pendingQkv),
                              at(m_gdnOffsets.pendingBeta), at(m_gdnOffsets.pendingDecay)});
     }
+    if (hasMtp() && sequence.length > 0)
+        slice.lastFinal = reinterpret_cast<const __nv_bfloat16*>(hiddenRow(sequence, 0));
     OCTAVO_CHECK(m_prefill.run(slice, m_sparse, m_stream.get()));
-    OCTAVO_CHECK(readMtp(sequence, slice.tokens, m_prefill.normed()));
-
     const std::int64_t rowBytes = std::int64_t(m_config.hiddenSize) * 2;
+    if (hasMtp())
+        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(hiddenRow(sequence, 0),
+                                               m_prefill.normed() + std::int64_t(rows - 1) * m_config.hiddenSize,
+                                               std::size_t(rowBytes), cudaMemcpyDeviceToDevice, m_stream.get()),
+                               "keep the newest row"));
+
     for (int first = 0; logitsOut && first < rows; first += maxRows) {
         const bool last = first + maxRows >= rows;
         if (!everyRow && !last)

@@ -2,9 +2,11 @@
 
 /// The model on one GPU. makeCudaBackend() is declared in backend_factory.h.
 ///
-/// Rows are int4, written once and read as they are by prefill, decode and forks. Prefill is dense and runs through the
-/// decode kernels 64 rows at a time, so that a context's state does not depend on how it was cut into slices, nor on
-/// who else is in a batch. Decode is dense or sparse by the context's length (cuda_sparse.h).
+/// Rows are int4, written once and read as they are by prefill, decode and forks. Prefill is dense. Whole blocks of 64
+/// tokens on multiples of 64 go through the kernels for many rows (cuda_prefill.h), what is beside them, and all where
+/// those cannot be used, through the decode kernels 64 rows at a time: a context's state does not depend on how it was cut
+/// into slices on multiples of 64, nor on who else is in a batch. Decode is dense or sparse by the context's length
+/// (cuda_sparse.h).
 ///
 /// Rows lie in pages on the GPU. A sequence that decodes sparsely moves its full pages to the host tier, all but the
 /// first and the last ones; a sequence for which the GPU has no page left moves its oldest there while it is read, and

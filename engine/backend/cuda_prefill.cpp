@@ -1,7 +1,6 @@
 #include "engine/backend/cuda_prefill.h"
 
 #include "kernels/cuda/attention_input.h"
-#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_chunk.h"
 #include "kernels/cuda/gdn_decode.h"
 #include "kernels/cuda/kv_rows.h"
@@ -74,9 +73,10 @@ std::int64_t CudaPrefill::layOut(int rows)
     MemoryLayout tables;
     m_tables.ids = tables.add(rows * std::int64_t{4});
     m_tables.positions = tables.add(rows * std::int64_t{4});
+    m_tables.mtpPositions = tables.add(rows * std::int64_t{4});
     m_tables.conv = tables.add(gdnLayers(c) * std::int64_t(sizeof(ConvSequence)));
     m_tables.delta = tables.add(gdnLayers(c) * std::int64_t(sizeof(GdnSequence)));
-    m_tables.targets = tables.add(std::int64_t{c.numFullAttentionLayers()} * rows * std::int64_t(sizeof(RowTarget)));
+    m_tables.targets = tables.add(std::int64_t{rowLayers()} * rows * std::int64_t(sizeof(RowTarget)));
     m_tables.pages =
         tables.add((m_contextLimit + rowPageTokens - 1) / rowPageTokens * std::int64_t(sizeof(std::uint8_t*)));
     m_tables.bytes = tables.bytes();
@@ -85,10 +85,15 @@ std::int64_t CudaPrefill::layOut(int rows)
         return linear.int4.units ? std::int64_t{linear.outFeatures()} * linear.inFeatures() * 2 : 0;
     };
     std::int64_t weights = 0;
-    for (const CudaLayer& layer : m_model->layers) {
+    const auto addLayer = [&](const CudaLayer& layer) {
         for (const CudaLinear* linear :
              {&layer.queryKeyValue, &layer.attentionOut, &layer.mix, &layer.gdnOut, &layer.gateUp, &layer.down})
             weights = std::max(weights, bytesOf(*linear));
+    };
+    std::ranges::for_each(m_model->layers, addLayer);
+    if (m_model->mtp) {
+        addLayer(m_model->mtp->layer);
+        weights = std::max(weights, bytesOf(m_model->mtp->fc));
     }
     MemoryLayout work;
     const auto rowsOf = [&](std::int64_t columns) { return work.add(rows * columns * 2); };
@@ -97,8 +102,8 @@ std::int64_t CudaPrefill::layOut(int rows)
     m_work.delta = rowsOf(c.hiddenSize);
     m_work.wide = rowsOf(
         std::max({2 * std::int64_t{c.intermediateSize}, (2 * heads + 2 * kvHeads) * kvHeadDim, convDim + valueDim}));
-    m_work.narrow =
-        rowsOf(std::max({std::int64_t{c.intermediateSize}, 2 * heads * kvHeadDim, convDim + valueDim + smallStride()}));
+    m_work.narrow = rowsOf(std::max({std::int64_t{c.intermediateSize}, std::int64_t{c.hiddenSize},
+                                     2 * heads * kvHeadDim, convDim + valueDim + smallStride()}));
     m_work.projected = rowsOf(m_sketches ? heads * sketchRank : 0);
     m_work.weights = work.add(weights);
     const std::int64_t attention =
@@ -115,6 +120,11 @@ std::int64_t CudaPrefill::smallStride() const
     return roundUp(2 * std::int64_t{m_config.linearNumValueHeads}, 8);
 }
 
+int CudaPrefill::rowLayers() const
+{
+    return m_config.numFullAttentionLayers() + (m_model->mtp ? 1 : 0);
+}
+
 int CudaPrefill::blockRows(std::int64_t position, std::size_t tokens) const
 {
     if (!available() || position % blockTokens != 0)
@@ -128,15 +138,18 @@ void CudaPrefill::fillTables(const Pass& pass) const
     const int rows = pass.rows;
     auto* ids = m_tableMemory.at<std::int32_t>(m_tables.ids);
     auto* positions = m_tableMemory.at<std::int32_t>(m_tables.positions);
+    auto* mtpPositions = m_tableMemory.at<std::int32_t>(m_tables.mtpPositions);
     for (int i = 0; i < rows; ++i) {
         ids[i] = slice.tokens[std::size_t(i)];
         positions[i] = std::int32_t(slice.position + i);
+        mtpPositions[i] = positions[i] - 1;
     }
     std::ranges::copy(slice.pages, m_tableMemory.at<std::uint8_t*>(m_tables.pages));
     const std::int64_t rowBytes = std::int64_t{m_config.numKvHeads} * kvHeadBytes;
     auto* target = m_tableMemory.at<RowTarget>(m_tables.targets);
-    for (int layer = 0; layer < m_config.numFullAttentionLayers(); ++layer) {
-        const SketchView sketch = slice.sketch ? pass.sparse.view(*slice.sketch, layer) : SketchView{};
+    for (int layer = 0; layer < rowLayers(); ++layer) {
+        const bool isMtp = layer == m_config.numFullAttentionLayers();
+        const SketchView sketch = slice.sketch && !isMtp ? pass.sparse.view(*slice.sketch, layer) : SketchView{};
         for (int i = 0; i < rows; ++i) {
             const std::int64_t position = slice.position + i;
             *target++ = {slice.pages[std::size_t(position / rowPageTokens)] +
@@ -196,7 +209,8 @@ Result<void> CudaPrefill::run(const Slice& slice, const CudaSparse& sparse, cuda
         OCTAVO_CHECK(normalise(added, layer.postAttentionNorm));
         OCTAVO_CHECK(feedForward(pass, layer));
     }
-    return normalise(added, m_model->finalNorm);
+    OCTAVO_CHECK(normalise(added, m_model->finalNorm));
+    return m_model->mtp ? readMtp(pass) : Result<void>();
 }
 
 Result<void> CudaPrefill::multiply(const Pass& pass, const CudaLinear& linear, std::int64_t input, std::int64_t output,
@@ -218,12 +232,11 @@ Result<void> CudaPrefill::multiply(const Pass& pass, const CudaLinear& linear, s
                          " x " + std::to_string(inFeatures));
 }
 
-Result<void> CudaPrefill::attend(const Pass& pass, const CudaLayer& layer, int attentionLayer) const
+Result<QkRopeArgs> CudaPrefill::writeRows(const Pass& pass, const CudaLayer& layer, int attentionLayer,
+                                          bool isMtp) const
 {
-    const int rows = pass.rows, heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
+    const int heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
     const std::int64_t stride = (2 * std::int64_t{heads} + 2 * kvHeads) * kvHeadDim;
-    const std::int64_t context = m_work.narrow + std::int64_t{rows} * heads * kvHeadDim * 2;
-    OCTAVO_CHECK(multiply(pass, layer.queryKeyValue, m_work.normed, m_work.wide));
     const __nv_bfloat16* projected = at(m_work.wide);
     QkRopeArgs rope{};
     rope.queryGate = projected;
@@ -232,26 +245,69 @@ Result<void> CudaPrefill::attend(const Pass& pass, const CudaLayer& layer, int a
     rope.keyStride = stride;
     rope.queryNorm = layer.queryNorm;
     rope.keyNorm = layer.keyNorm;
-    rope.positions = table<std::int32_t>(m_tables.positions);
+    rope.positions = table<std::int32_t>(isMtp ? m_tables.mtpPositions : m_tables.positions);
     rope.frequencies = m_model->ropeFrequencies;
     rope.queryOut = at(m_work.narrow);
-    rope.tokens = rows;
+    rope.tokens = pass.rows;
     rope.heads = heads;
     rope.kvHeads = kvHeads;
     rope.eps = float(m_config.normEps);
+    const bool sketches = m_sketches && !isMtp;
     const AttentionInput input{rope,
                                rope.key + kvHeads * kvHeadDim,
                                stride,
-                               table<RowTarget>(m_tables.targets) + std::int64_t{attentionLayer} * rows,
-                               m_sketches ? pass.sparse.basis(attentionLayer) : nullptr,
-                               pass.sparse.means(attentionLayer),
+                               table<RowTarget>(m_tables.targets) + std::int64_t{attentionLayer} * pass.rows,
+                               sketches ? pass.sparse.basis(attentionLayer) : nullptr,
+                               sketches ? pass.sparse.means(attentionLayer) : nullptr,
                                at(m_work.projected)};
     OCTAVO_CHECK(checkCuda(launchAttentionInput(input, pass.stream), "write KV rows"));
+    return rope;
+}
 
+Result<void> CudaPrefill::readMtp(const Pass& pass) const
+{
+    // The row of slot p joins the token at p with the final row of p - 1; before the first token there is none.
+    const CudaMtp& mtp = *m_model->mtp;
+    const int hiddenSize = m_config.hiddenSize, rows = pass.rows;
+    const float eps = float(m_config.normEps);
+    const auto normalise = [&](MatrixView<__nv_bfloat16> x, const float* weight, MatrixView<__nv_bfloat16> y) {
+        return checkCuda(launchAddRmsNorm(x, {}, weight, eps, y, pass.stream), "normalise");
+    };
+    const auto half = [&](int which, int first, int count) {
+        return MatrixView<__nv_bfloat16>{at(m_work.wide) + (2 * std::int64_t{first} + which) * hiddenSize, count,
+                                         hiddenSize, 2 * std::int64_t{hiddenSize}};
+    };
+    const MatrixView<__nv_bfloat16> hidden = denseView(at(m_work.hidden), rows, hiddenSize);
+    OCTAVO_CHECK(
+        checkCuda(launchEmbedding(m_model->embedding.dense, table<std::int32_t>(m_tables.ids), hidden, pass.stream),
+                  "embed tokens"));
+    OCTAVO_CHECK(normalise(hidden, mtp.embeddingNorm, half(0, 0, rows)));
+    OCTAVO_CHECK(normalise(denseView(at(m_work.normed), rows - 1, hiddenSize), mtp.hiddenNorm, half(1, 1, rows - 1)));
+    const std::size_t rowBytes = std::size_t(hiddenSize) * 2;
+    OCTAVO_CHECK(checkCuda(pass.slice.lastFinal ? cudaMemcpyAsync(at(m_work.narrow), pass.slice.lastFinal, rowBytes,
+                                                                  cudaMemcpyDeviceToDevice, pass.stream)
+                                                : cudaMemsetAsync(at(m_work.narrow), 0, rowBytes, pass.stream),
+                           "take the row before the slice"));
+    OCTAVO_CHECK(normalise(denseView(at(m_work.narrow), 1, hiddenSize), mtp.hiddenNorm, half(1, 0, 1)));
+    OCTAVO_CHECK(multiply(pass, mtp.fc, m_work.wide, m_work.narrow));
+    const MatrixView<__nv_bfloat16> x = denseView(at(m_work.narrow), rows, hiddenSize);
+    OCTAVO_CHECK(normalise(x, mtp.layer.inputNorm, denseView(at(m_work.delta), rows, hiddenSize)));
+    OCTAVO_CHECK(multiply(pass, mtp.layer.queryKeyValue, m_work.delta, m_work.wide));
+    OCTAVO_CHECK(writeRows(pass, mtp.layer, m_config.numFullAttentionLayers(), true));
+    return {};
+}
+
+Result<void> CudaPrefill::attend(const Pass& pass, const CudaLayer& layer, int attentionLayer) const
+{
+    const int rows = pass.rows, heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
+    const std::int64_t context = m_work.narrow + std::int64_t{rows} * heads * kvHeadDim * 2;
+    OCTAVO_CHECK(multiply(pass, layer.queryKeyValue, m_work.normed, m_work.wide));
+    OCTAVO_TRY(const QkRopeArgs rope, writeRows(pass, layer, attentionLayer, false));
     const RowPages pages{table<std::uint8_t*>(m_tables.pages),
                          std::int64_t{attentionLayer} * rowPageTokens * kvHeads * kvHeadBytes};
-    const PrefillQueries queries{rope.queryOut, projected + kvHeadDim,   stride, 2 * kvHeadDim, rows, heads,
-                                 kvHeads,       int(pass.slice.position)};
+    const PrefillQueries queries{
+        rope.queryOut, rope.queryGate + kvHeadDim, rope.queryGateStride, 2 * kvHeadDim, rows, heads,
+        kvHeads,       int(pass.slice.position)};
     const std::int64_t stretchBytes = std::int64_t{kvHeads} * m_stretchTokens * kvHeadDim * 2;
     KvStretch stretch{at(m_work.phase), at(m_work.phase + stretchBytes), m_stretchTokens, 0, 0};
     const int end = int(pass.slice.position) + rows;

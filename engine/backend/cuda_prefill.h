@@ -17,6 +17,7 @@
 #include "engine/result.h"
 #include "engine/types.h"
 #include "kernels/cuda/bf16_gemm.h"
+#include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/prefill_attention.h"
 
 #include <cstdint>
@@ -67,8 +68,10 @@ public:
         std::vector<CudaGdnState> gdn;    ///< by GDN layer
         int pendingRows = 0;              ///< confirmed, not yet in the states: applied first
         const CudaSketch* sketch = nullptr;
+        const __nv_bfloat16* lastFinal = nullptr; ///< the final row of the position before, where there is one: for MTP
     };
-    /// Enqueues the slice; its tables are read until `stream` is done. The rows are written and the states moved on.
+    /// Enqueues the slice; its tables are read until `stream` is done. The rows, MTP's too (cuda_mtp.cpp), are written
+    /// and the states moved on.
     Result<void> run(const Slice& slice, const CudaSparse& sparse, cudaStream_t stream);
     /// The final norm's output of row r at + r * hiddenSize, until the next run().
     const __nv_bfloat16* normed() const { return m_memory.at<__nv_bfloat16>(m_work.normed); }
@@ -82,6 +85,7 @@ private:
     };
     struct Tables {
         std::int64_t ids = 0, positions = 0, conv = 0, delta = 0, targets = 0, pages = 0, bytes = 0;
+        std::int64_t mtpPositions = 0;
     };
     /// Where a pass is.
     struct Pass {
@@ -93,12 +97,17 @@ private:
 
     std::int64_t layOut(int rows);
     std::int64_t smallStride() const; ///< of a row's b and a
+    int rowLayers() const;            ///< with MTP's
     void fillTables(const Pass& pass) const;
     /// outputStride 0: as wide as the matrix is high.
     Result<void> multiply(const Pass& pass, const CudaLinear& linear, std::int64_t input, std::int64_t output,
                           std::int64_t outputStride = 0) const;
     Result<void> attend(const Pass& pass, const CudaLayer& layer, int attentionLayer) const;
     Result<void> mix(const Pass& pass, const CudaLayer& layer, int gdnLayer) const;
+    /// Head norms, rotation and KV rows of the projections in `wide`; queries to `narrow`.
+    Result<kernels::cuda::QkRopeArgs> writeRows(const Pass& pass, const CudaLayer& layer, int attentionLayer,
+                                                bool isMtp) const;
+    Result<void> readMtp(const Pass& pass) const;
     Result<void> feedForward(const Pass& pass, const CudaLayer& layer) const;
 
     __nv_bfloat16* at(std::int64_t offset) const { return m_memory.at<__nv_bfloat16>(offset); }

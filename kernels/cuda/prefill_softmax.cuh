@@ -12,6 +12,18 @@ namespace octavo::kernels::cuda
 inline constexpr int prefillThreads = 256;                                // eight warps, 16 pairs each
 inline constexpr float prefillScoreScale = 0.0625f * 1.4426950408889634f; // 256^-0.5, and to base 2
 
+/// 2^x with ex2's error of two units in the last place; 0 where the result would be denormal.
+__device__ __forceinline__ float exp2Fast(float x)
+{
+#ifdef __CUDA_ARCH__
+    float result;
+    asm("ex2.approx.ftz.f32 %0, %1;\n" : "=f"(result) : "f"(x));
+    return result;
+#else
+    return exp2f(x);
+#endif
+}
+
 /// What a block works on. Pair i of a KV head is head i % groupHeads of row i / groupHeads.
 struct PrefillBlock {
     int kvHead, groupHeads;
@@ -70,24 +82,24 @@ struct PrefillSoftmax {
                 }
             }
         }
-        float peak[2] = {maximum[0], maximum[1]};
+        float peak[2] = {s[0][0], s[0][2]};
 #pragma unroll
         for (int n = 0; n < TileKeys / 8; ++n) {
-            peak[0] = fmaxf(peak[0], fmaxf(s[n][0], s[n][1]) * prefillScoreScale);
-            peak[1] = fmaxf(peak[1], fmaxf(s[n][2], s[n][3]) * prefillScoreScale);
+            peak[0] = fmaxf(peak[0], fmaxf(s[n][0], s[n][1]));
+            peak[1] = fmaxf(peak[1], fmaxf(s[n][2], s[n][3]));
         }
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            peak[h] = warpMax<3>(peak[h]);
-            rescale[h] = exp2f(maximum[h] - peak[h]);
-            maximum[h] = peak[h];
+            const float newest = fmaxf(maximum[h], warpMax<3>(peak[h]) * prefillScoreScale);
+            rescale[h] = exp2Fast(maximum[h] - newest);
+            maximum[h] = newest;
             sum[h] *= rescale[h];
         }
 #pragma unroll
         for (int n = 0; n < TileKeys / 8; ++n) {
 #pragma unroll
             for (int i = 0; i < 4; ++i)
-                s[n][i] = exp2f(s[n][i] * prefillScoreScale - maximum[i / 2]);
+                s[n][i] = exp2Fast(fmaf(s[n][i], prefillScoreScale, -maximum[i / 2]));
             sum[0] += s[n][0] + s[n][1];
             sum[1] += s[n][2] + s[n][3];
         }

@@ -297,7 +297,7 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     args.groups = weights.groups();
     args.output = output;
 
-    if (workspace.path == W4Path::Auto && deviceHasSm90()) {
+    if (workspace.path != W4Path::Portable && deviceHasSm90()) {
         const auto blocksOf = [&](const W4Matrix& matrix) {
             const std::int64_t stages = std::int64_t{(matrix.tiles() + 1) / 2} * matrix.groups();
             return static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2));
@@ -310,7 +310,7 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
             args.nextGroups = next.groups();
             args.nextBlocks = blocksOf(next);
         }
-        return launchW4GemmBulk(args, blocksOf(weights), stream);
+        return launchW4GemmBulk(args, blocksOf(weights), workspace.path == W4Path::Auto, stream);
     }
     const std::int64_t units = std::int64_t{args.tiles} * args.groups;
     const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (units + 1) / 2));

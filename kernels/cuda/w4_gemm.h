@@ -56,8 +56,8 @@ void clearW4(std::span<std::uint8_t> out);
 int w4CodeAt(const std::uint8_t* units, int inFeatures, int n, int k);
 std::uint16_t w4ScaleAt(const std::uint8_t* units, int inFeatures, int n, int k);
 
-/// Which kernel: the device's best, or the one that every device from sm_86 on can run.
-enum class W4Path { Auto, Portable };
+/// Which kernel: the device's best, sm_90's without its warpgroups, or the one that every device from sm_86 on can run.
+enum class W4Path { Auto, Warps, Portable };
 
 /// Work space of launchW4Gemm(): sums of blocks that share an output tile. Zeroed once before its first use; launches
 /// on one stream may share it. On sm_90 the block that begins a tile waits for those that go on with it, so all blocks

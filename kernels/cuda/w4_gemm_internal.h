@@ -1,6 +1,7 @@
 #pragma once
 
-/// Shared by the two W4 products: cp.async for every device (w4_gemm.cu), bulk copies for sm_90 (w4_gemm_bulk.cu).
+/// Shared by the W4 products: cp.async for every device (w4_gemm.cu), bulk copies for sm_90 (w4_gemm_bulk.cuh), by warps
+/// (w4_gemm_bulk.cu) or warpgroups (w4_gemm_sm90.cu).
 
 #include "kernels/cuda/views.h"
 
@@ -28,6 +29,9 @@ struct W4GemmArgs {
     int nextTiles, nextGroups, nextBlocks, nextStages;
 };
 
-cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, cudaStream_t stream);
+/// `warpgroups`: they may do the products of more than 32 rows.
+cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, bool warpgroups, cudaStream_t stream);
+/// Up to 64 rows; cudaErrorNotSupported on devices other than sm_90.
+cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream);
 
 } // namespace octavo::kernels::cuda

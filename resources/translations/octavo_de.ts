@@ -503,14 +503,6 @@
             <numerusform>Text von Sondertokens in %Ln Dateien wird als einfacher Text gelesen.</numerusform>
         </translation>
     </message>
-    <message>
-        <source>Map</source>
-        <translation>Karte</translation>
-    </message>
-    <message>
-        <source>Space or Ctrl+click: read or not · Enter: this folder alone · Backspace: back</source>
-        <translation>Leertaste oder Strg+Klick: lesen oder nicht · Eingabe: nur dieser Ordner · Rücktaste: zurück</translation>
-    </message>
 </context>
 <context>
     <name>octavo::ui::FindBar</name>
@@ -816,8 +808,24 @@
 <context>
     <name>octavo::ui::MemoryPage</name>
     <message>
+        <source> GiB</source>
+        <translation> GiB</translation>
+    </message>
+    <message>
         <source>What is free</source>
         <translation>Was frei ist</translation>
+    </message>
+    <message>
+        <source>None</source>
+        <translation>Keine</translation>
+    </message>
+    <message>
+        <source>Automatic</source>
+        <translation>Automatisch</translation>
+    </message>
+    <message>
+        <source>Always</source>
+        <translation>Immer</translation>
     </message>
     <message>
         <source>Never</source>
@@ -836,36 +844,36 @@
         <translation>Gilt ab dem nächsten Start von Octavo.</translation>
     </message>
     <message>
+        <source>Picked rows</source>
+        <translation>Gewählte Zeilen</translation>
+    </message>
+    <message>
+        <source>A step reads about 2,000 rows of a long context, chosen by a sketch, instead of all of them: faster, and close to exact. Automatic does so where the context is long and the model has a basis for it.</source>
+        <translation>Ein Schritt liest von einem langen Kontext etwa 2.000 Zeilen, nach einer Skizze gewählt, statt aller: schneller und fast genau. Automatisch gilt das, wo der Kontext lang ist und das Modell eine Basis dafür hat.</translation>
+    </message>
+    <message>
         <source>Tokens per agent</source>
         <translation>Tokens je Agent</translation>
     </message>
     <message>
-        <source>In long contexts</source>
-        <translation>In langen Kontexten</translation>
+        <source>The longest context with its conversation, up to 250,000 unless you say more.</source>
+        <translation>Der längste Kontext mit seinem Gespräch: bis 250.000, wenn hier nicht mehr steht.</translation>
     </message>
     <message>
-        <source>Wherever it can</source>
-        <translation>Wo immer es geht</translation>
+        <source>Memory for contexts</source>
+        <translation>Speicher für Kontexte</translation>
     </message>
     <message>
-        <source>Sparse attention</source>
-        <translation>Sparsame Aufmerksamkeit</translation>
+        <source>What all contexts may take together. A context that does not fit is refused with what it needs; nothing is swapped.</source>
+        <translation>Was alle Kontexte zusammen belegen dürfen. Einer, der nicht passt, wird abgelehnt, mit dem, was er braucht; nichts wird ausgelagert.</translation>
     </message>
     <message>
-        <source>Each new token looks at about 2,000 tokens of the context, picked anew for it, instead of all of them. Much faster in long contexts and close to exact. Never: always all of them.</source>
-        <translation>Jedes neue Token betrachtet etwa 2.000 eigens ausgewählte Tokens des Kontexts statt aller. In langen Kontexten viel schneller und nahezu exakt. Nie: immer alle.</translation>
+        <source>Saved contexts</source>
+        <translation>Gespeicherte Kontexte</translation>
     </message>
     <message>
-        <source>The longest context together with its conversation. Less leaves more memory to others.</source>
-        <translation>Der längste Kontext samt seinem Gespräch. Weniger lässt anderen mehr Speicher.</translation>
-    </message>
-    <message>
-        <source>RAM for contexts</source>
-        <translation>RAM für Kontexte</translation>
-    </message>
-    <message>
-        <source>What all contexts may take together. One that does not fit is refused and told what it needs; nothing is pushed out to disk unasked.</source>
-        <translation>Was alle Kontexte zusammen belegen dürfen. Einer, der nicht passt, wird abgelehnt, und es heißt, wie viel fehlt; nichts wird ungefragt ausgelagert.</translation>
+        <source>What was read is kept on disk and opened again without reading; the oldest go first when this much is full.</source>
+        <translation>Gelesenes bleibt auf der Platte und wird ohne Lesen wieder geöffnet; ist so viel belegt, gehen die ältesten zuerst.</translation>
     </message>
 </context>
 <context>
@@ -980,12 +988,6 @@
 </context>
 <context>
     <name>octavo::ui::Pane</name>
-    <message>
-        <source>%1% of %2 tokens are read, %3 left.
-Ask already: the answer follows.</source>
-        <translation>%1% von %2 Tokens sind gelesen, noch %3.
-Fragen Sie schon: die Antwort folgt.</translation>
-    </message>
     <message>
         <source>Add repository…</source>
         <translation>Repository hinzufügen …</translation>
@@ -1311,150 +1313,6 @@ Fragen Sie schon: die Antwort folgt.</translation>
     </message>
 </context>
 <context>
-    <name>octavo::ui::SavedContextsModel</name>
-    <message>
-        <source>saved</source>
-        <translation>gesichert</translation>
-    </message>
-    <message>
-        <source>verified</source>
-        <translation>geprüft</translation>
-    </message>
-    <message>
-        <source>damaged</source>
-        <translation>beschädigt</translation>
-    </message>
-    <message>
-        <source>another version</source>
-        <translation>andere Version</translation>
-    </message>
-    <message>
-        <source>unreadable</source>
-        <translation>nicht lesbar</translation>
-    </message>
-    <message>
-        <source>no name</source>
-        <translation>ohne Namen</translation>
-    </message>
-    <message>
-        <source>Read by %1, kept in %2</source>
-        <translation>Gelesen von %1, abgelegt in %2</translation>
-    </message>
-    <message>
-        <source>Context</source>
-        <translation>Kontext</translation>
-    </message>
-    <message>
-        <source>Tokens</source>
-        <translation>Tokens</translation>
-    </message>
-    <message>
-        <source>Size</source>
-        <translation>Größe</translation>
-    </message>
-    <message>
-        <source>Last used</source>
-        <translation>Zuletzt benutzt</translation>
-    </message>
-    <message>
-        <source>State</source>
-        <translation>Zustand</translation>
-    </message>
-</context>
-<context>
-    <name>octavo::ui::SavedContextsPage</name>
-    <message>
-        <source>None</source>
-        <translation>Keiner</translation>
-    </message>
-    <message>
-        <source>Verify all</source>
-        <translation>Alle prüfen</translation>
-    </message>
-    <message>
-        <source>Remove</source>
-        <translation>Entfernen</translation>
-    </message>
-    <message>
-        <source>Remove all</source>
-        <translation>Alle entfernen</translation>
-    </message>
-    <message>
-        <source>Saved contexts</source>
-        <translation>Gesicherte Kontexte</translation>
-    </message>
-    <message>
-        <source>What was read is kept on disk and opened again without reading. Where room is short, those that were not used for longest go first.</source>
-        <translation>Was gelesen wurde, bleibt auf der Platte und wird ohne Lesen wieder geöffnet. Wird der Platz knapp, gehen die am längsten nicht benutzten zuerst.</translation>
-    </message>
-    <message>
-        <source>Room on disk</source>
-        <translation>Platz auf der Platte</translation>
-    </message>
-    <message>
-        <source>Takes effect when Octavo starts next</source>
-        <translation>Gilt ab dem nächsten Start von Octavo</translation>
-    </message>
-    <message>
-        <source>Room taken by saved contexts</source>
-        <translation>Von gesicherten Kontexten belegter Platz</translation>
-    </message>
-    <message>
-        <source>Contexts are not saved in this run.</source>
-        <translation>In diesem Lauf werden Kontexte nicht gesichert.</translation>
-    </message>
-    <message>
-        <source>Nothing is saved yet.
-A context is written here, in the background, once it was read.</source>
-        <translation>Noch ist nichts gesichert.
-Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</translation>
-    </message>
-    <message>
-        <source>Keep</source>
-        <translation>Behalten</translation>
-    </message>
-    <message>
-        <source>%1 of %2</source>
-        <translation>%1 von %2</translation>
-    </message>
-    <message numerus="yes">
-        <source>Reading %Ln files…</source>
-        <translation>
-            <numerusform>%Ln Datei wird gelesen…</numerusform>
-            <numerusform>%Ln Dateien werden gelesen…</numerusform>
-        </translation>
-    </message>
-    <message>
-        <source>Every file is as it was written.</source>
-        <translation>Jede Datei ist, wie sie geschrieben wurde.</translation>
-    </message>
-    <message numerus="yes">
-        <source>%Ln files cannot be used. Remove them; those contexts are read again.</source>
-        <translation>
-            <numerusform>%Ln Datei ist unbrauchbar. Entfernen Sie sie; der Kontext wird neu gelesen.</numerusform>
-            <numerusform>%Ln Dateien sind unbrauchbar. Entfernen Sie sie; die Kontexte werden neu gelesen.</numerusform>
-        </translation>
-    </message>
-    <message>
-        <source>Remove %1 (%2)? It is read anew when it is needed next.</source>
-        <translation>%1 (%2) entfernen? Er wird neu gelesen, wenn er wieder gebraucht wird.</translation>
-    </message>
-    <message numerus="yes">
-        <source>Remove all %Ln contexts (%1)? Each is read anew when it is needed next.</source>
-        <translation>
-            <numerusform>Den einen Kontext (%1) entfernen? Er wird neu gelesen, wenn er wieder gebraucht wird.</numerusform>
-            <numerusform>Alle %Ln Kontexte (%1) entfernen? Jeder wird neu gelesen, wenn er wieder gebraucht wird.</numerusform>
-        </translation>
-    </message>
-    <message numerus="yes">
-        <source>%Ln contexts removed.</source>
-        <translation>
-            <numerusform>%Ln Kontext entfernt.</numerusform>
-            <numerusform>%Ln Kontexte entfernt.</numerusform>
-        </translation>
-    </message>
-</context>
-<context>
     <name>octavo::ui::SchedulerStrip</name>
     <message>
         <source>Scheduler: what each agent's time went into</source>
@@ -1491,10 +1349,6 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</tra
     <message>
         <source>idle</source>
         <translation>bereit</translation>
-    </message>
-    <message>
-        <source>Contexts</source>
-        <translation>Kontexte</translation>
     </message>
 </context>
 <context>
@@ -1626,6 +1480,14 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</tra
         <translation>Schriftgröße</translation>
     </message>
     <message>
+        <source>of everything in the window</source>
+        <translation>von allem im Fenster</translation>
+    </message>
+    <message>
+        <source>Hold from the next question on. At temperature 0 the same question gets the same answer.</source>
+        <translation>Gelten ab der nächsten Frage. Bei Temperatur 0 bekommt dieselbe Frage dieselbe Antwort.</translation>
+    </message>
+    <message>
         <source>Temperature</source>
         <translation>Temperatur</translation>
     </message>
@@ -1638,80 +1500,56 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</tra
         <translation>Top-k</translation>
     </message>
     <message>
+        <source>tokens to draw from; 0: all</source>
+        <translation>Tokens, aus denen gezogen wird; 0: alle</translation>
+    </message>
+    <message>
         <source>Top-p</source>
         <translation>Top-p</translation>
+    </message>
+    <message>
+        <source>share of probability to draw from; 1: all</source>
+        <translation>Anteil der Wahrscheinlichkeit, aus dem gezogen wird; 1: alles</translation>
     </message>
     <message>
         <source>Min-p</source>
         <translation>Min-p</translation>
     </message>
     <message>
+        <source>least share of the likeliest token's probability; 0: off</source>
+        <translation>Mindestanteil an der Wahrscheinlichkeit des ersten Tokens; 0: aus</translation>
+    </message>
+    <message>
         <source>Seed</source>
         <translation>Startwert</translation>
+    </message>
+    <message>
+        <source>the same seed draws the same tokens</source>
+        <translation>derselbe Startwert zieht dieselben Tokens</translation>
     </message>
     <message>
         <source>Longest answer</source>
         <translation>Längste Antwort</translation>
     </message>
     <message>
-        <source>Saved contexts</source>
-        <translation>Gesicherte Kontexte</translation>
+        <source>tokens</source>
+        <translation>Tokens</translation>
     </message>
     <message>
-        <source>As the desktop: light or dark, whichever it is set to</source>
-        <translation>Wie der Desktop: hell oder dunkel, je nach dessen Einstellung</translation>
+        <source>On</source>
+        <translation>An</translation>
     </message>
     <message>
-        <source>Of everything in the window, on top of the desktop's own scaling</source>
-        <translation>Von allem im Fenster, zusätzlich zur Skalierung des Desktops</translation>
+        <source>Off</source>
+        <translation>Aus</translation>
     </message>
     <message>
-        <source>These hold from the next question on. At temperature 0 the same question gets the same answer.</source>
-        <translation>Diese gelten ab der nächsten Frage. Bei Temperatur 0 bekommt dieselbe Frage dieselbe Antwort.</translation>
+        <source>Drafts</source>
+        <translation>Entwürfe</translation>
     </message>
     <message>
-        <source>Sampling</source>
-        <translation>Auswahl der Tokens</translation>
-    </message>
-    <message>
-        <source>Tokens to draw from; 0: all</source>
-        <translation>Tokens, aus denen gezogen wird; 0: alle</translation>
-    </message>
-    <message>
-        <source>Share of probability to draw from; 1: all</source>
-        <translation>Anteil der Wahrscheinlichkeit, aus dem gezogen wird; 1: alles</translation>
-    </message>
-    <message>
-        <source>Least share of the likeliest token's probability; 0: off</source>
-        <translation>Mindestanteil an der Wahrscheinlichkeit des wahrscheinlichsten Tokens; 0: aus</translation>
-    </message>
-    <message>
-        <source>The same seed draws the same tokens</source>
-        <translation>Derselbe Startwert zieht dieselben Tokens</translation>
-    </message>
-    <message>
-        <source>In tokens; an answer that ends there can go on</source>
-        <translation>In Tokens; eine Antwort, die dort endet, kann weitergehen</translation>
-    </message>
-    <message>
-        <source>Drafts: sooner, never another answer</source>
-        <translation>Entwürfe: früher, nie eine andere Antwort</translation>
-    </message>
-    <message>
-        <source>Copied from the code</source>
-        <translation>Aus dem Code abgeschrieben</translation>
-    </message>
-    <message>
-        <source>Guess that an answer goes on as the code it quotes, several tokens at a time, and check them in one step</source>
-        <translation>Vermuten, dass eine Antwort weitergeht wie der Code, den sie zitiert, mehrere Tokens auf einmal, und sie in einem Schritt prüfen</translation>
-    </message>
-    <message>
-        <source>Predicted by the model</source>
-        <translation>Vom Modell vorhergesagt</translation>
-    </message>
-    <message>
-        <source>Where nothing can be copied, let the model's own prediction layer (MTP) guess, if it has one; helps with prose</source>
-        <translation>Wo sich nichts abschreiben lässt, rät die Vorhersageschicht des Modells (MTP), wenn es eine hat; hilft bei Prosa</translation>
+        <source>Guess several tokens ahead, from the code that was read and by the model's own drafts where it has them, and check them in one step. The answer is the same, it comes sooner.</source>
+        <translation>Mehrere Tokens vorausraten, aus dem gelesenen Code und mit den Entwürfen des Modells, wo es welche hat, und in einem Schritt prüfen. Die Antwort ist dieselbe, sie kommt früher.</translation>
     </message>
 </context>
 <context>
@@ -2236,10 +2074,6 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</tra
         <source>Resume</source>
         <translation>Weiter</translation>
     </message>
-    <message>
-        <source>reading %1 tok/s · %2</source>
-        <translation>Lesen %1 Tok/s · %2</translation>
-    </message>
 </context>
 <context>
     <name>octavo::ui::TranscriptView</name>
@@ -2341,21 +2175,6 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</tra
     <message>
         <source>unverified</source>
         <translation>nicht belegt</translation>
-    </message>
-</context>
-<context>
-    <name>octavo::ui::Treemap</name>
-    <message>
-        <source>Map of what takes the context</source>
-        <translation>Karte dessen, was den Kontext füllt</translation>
-    </message>
-    <message>
-        <source>%1 · %2 tokens · %3</source>
-        <translation>%1 · %2 Tokens · %3</translation>
-    </message>
-    <message>
-        <source>%1 · %2 tokens · %3 · not read</source>
-        <translation>%1 · %2 Tokens · %3 · nicht gelesen</translation>
     </message>
 </context>
 </TS>

@@ -399,7 +399,7 @@ void checkTwoWorkers(Report& report, const ModelConfig& config, const std::share
 void checkBlocks(Report& report, Driver& blocks, Driver& plain, const nlohmann::json& prompts)
 {
     // Rounding alone differs; it may tip a code of an int4 row, as another order of sums does in sparse decoding.
-    constexpr double bound = 0.03;
+    constexpr double bound = 0.05;
     double worst = 0.0;
     int compared = 0, sameToken = 0;
     const auto near = [&](const std::vector<float>& got, const std::vector<float>& want, const char* what,
@@ -462,7 +462,8 @@ void checkBlocks(Report& report, Driver& blocks, Driver& plain, const nlohmann::
         blocks.destroy(ours);
         plain.destroy(theirs);
     }
-    report.expect(compared > 0, "blocks: no prompt has 64 tokens");
+    report.expect(compared > 0 && sameToken * 20 >= compared * 19, "blocks: %d of %d tokens the same", sameToken,
+                  compared);
     report.line("blocks of 64 tokens: logits up to %.4f (relative) from the decode kernels', %d of %d tokens the same",
                 worst, sameToken, compared);
 }

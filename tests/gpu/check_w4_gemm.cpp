@@ -55,7 +55,7 @@ void checkW4Gemm(Report& report)
         std::vector<double> want(std::size_t(64) * outFeatures);
         referenceW4Gemm(x.data(), 64, linear.units.data(), outFeatures, inFeatures, want.data());
 
-        for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
+        for (const W4Path path : {W4Path::Portable, W4Path::Warps, W4Path::Auto}) {
             workspace.path = path;
             std::vector<float> widest;
             for (const int rows : {64, 33, 32, 17, 16, 9, 8, 7, 3, 1, 0}) {
@@ -95,7 +95,7 @@ void checkW4Gemm(Report& report)
                     gated.push_back(gate[0] / (1.0 + std::exp(-gate[0])) * gate[16]);
                 }
             }
-            for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
+            for (const W4Path path : {W4Path::Portable, W4Path::Warps, W4Path::Auto}) {
                 workspace.path = path;
                 DeviceArray<__nv_bfloat16> y(gated.size());
                 const MatrixView<const __nv_bfloat16> view{xDevice.data(), 21, inFeatures, inFeatures};

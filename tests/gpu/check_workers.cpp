@@ -7,7 +7,9 @@
 #include "engine/local_engine.h"
 #include "engine/tokenizer/tokenizer.h"
 
+#include <algorithm>
 #include <nlohmann/json.hpp>
+#include <thread>
 
 #include <array>
 #include <chrono>
@@ -151,8 +153,14 @@ void checkWorkers(Report& report, const std::string& modelDir, const nlohmann::j
     if (!engine)
         return;
     workers.compare("two workers", workers.ask(*engine, true), plain);
-    for (const DeviceMetrics& device : engine->metrics().devices)
-        report.expect(device.backend.decodeTokens > 0 && !device.failed, "workers: one of two wrote nothing");
+    const auto bothWrote = [&] {
+        return std::ranges::all_of(engine->metrics().devices, [](const DeviceMetrics& device) {
+            return device.backend.decodeTokens > 0 && !device.failed;
+        });
+    };
+    for (int i = 0; i < 100 && !bothWrote(); ++i) // metrics are published a little after what they count
+        std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    report.expect(bothWrote(), "workers: one of two wrote nothing");
 
     engine = workers.engine(two, {0, 25});
     if (!engine)

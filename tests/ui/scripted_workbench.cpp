@@ -29,7 +29,7 @@ struct WorkbenchScript {
     engine::MetricsSnapshot metrics;
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
-    bool lookupDrafts = true, mtpDrafts = true;
+    bool drafts = true;
     QHash<QByteArray, SourceText> sources;
 };
 
@@ -262,22 +262,13 @@ void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTo
     d->script.maxNewTokens = maxNewTokens;
 }
 
-bool Workbench::lookupDrafts() const
+bool Workbench::drafts() const
 {
-    return d->script.lookupDrafts;
+    return d->script.drafts;
 }
-bool Workbench::mtpDrafts() const
+void Workbench::setDrafts(bool drafts)
 {
-    return d->script.mtpDrafts;
-}
-void Workbench::setDrafts(bool lookup, bool mtp)
-{
-    d->script.lookupDrafts = lookup;
-    d->script.mtpDrafts = mtp;
-}
-std::filesystem::path Workbench::savedContextsFolder() const
-{
-    return {};
+    d->script.drafts = drafts;
 }
 
 void Workbench::removeContext(ContextId context)

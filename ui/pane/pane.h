@@ -8,7 +8,6 @@
 
 class QMenu;
 class QStackedLayout;
-class QVBoxLayout;
 
 namespace octavo::ui {
 
@@ -70,7 +69,6 @@ private:
     void showBody();
     void showFooter();
     void fitFooter();
-    void fitComposer();
     void send(const QString& question);
     void fillContextMenu(QMenu* menu);
     void fillPaneMenu(QMenu* menu);
@@ -92,7 +90,6 @@ private:
     StatusCard* m_card;
     TextLabel* m_warning;
     Composer* m_composer;
-    QVBoxLayout* m_bottom; ///< warning and composer
     QWidget* m_footer;
     TextLabel* m_rate;
     TextLabel* m_hits;

@@ -5,8 +5,6 @@
 #include "agents/values.h"
 #include "ui/controls.h"
 
-class QBoxLayout;
-
 namespace octavo::ui {
 
 class StatusCard final : public Card
@@ -23,16 +21,12 @@ signals:
     void retryRequested();
     void changeContextRequested();
 
-protected:
-    void resizeEvent(QResizeEvent* event) override;
-
 private:
     int m_agent;
     TextLabel* m_title;
     TextLabel* m_detail;
     Meter* m_meter;
     QWidget* m_buttons;
-    QBoxLayout* m_row;
 };
 
 } // namespace octavo::ui

@@ -1,9 +1,9 @@
 #include "ui/settings/model_page.h"
 
 #include "agents/workbench.h"
-#include "ui/settings/settings_form.h"
 
 #include <QFileDialog>
+#include <QFormLayout>
 #include <QHBoxLayout>
 #include <QVBoxLayout>
 
@@ -56,15 +56,14 @@ ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QW
     auto* folderRow = new QHBoxLayout;
     folderRow->addWidget(m_folder, 1);
     folderRow->addWidget(browseButton);
-    folderRow->setSpacing(metrics::gap);
-    auto* deviceRow = new QHBoxLayout;
-    deviceRow->addWidget(m_device, 1);
-    QVBoxLayout* layout = makeSettingsPage(this, tr("Model and device"), tr("Takes effect when Octavo starts next."));
-    SettingsCard* choice = addSettingsCard(layout);
-    choice->addWide(tr("Model"), m_folder, folderRow);
-    choice->addWide(tr("Device"), m_device, deviceRow);
+    auto* form = new QFormLayout;
+    form->setContentsMargins({});
+    form->setVerticalSpacing(metrics::padding);
+    form->setHorizontalSpacing(metrics::padding);
+    form->addRow(new TextLabel(tr("Model")), folderRow);
+    form->addRow(new TextLabel(tr("Device")), m_device);
 
-    m_card = new Card(Card::Fill::Panel);
+    m_card = new Card(Card::Fill::Background);
     m_headline = new TextLabel(tr("Examining…"), TextRole::BodyStrong);
     m_headline->setObjectName(QStringLiteral("verdict"));
     m_headline->setWordWrap(true);
@@ -88,8 +87,13 @@ ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QW
     inner->addLayout(memory);
     inner->addWidget(m_problems);
 
-    layout->addSpacing(metrics::grid);
+    auto* layout = new QVBoxLayout(this);
+    layout->setContentsMargins({});
+    layout->setSpacing(metrics::padding);
+    layout->addWidget(new TextLabel(tr("Model and device"), TextRole::Heading));
+    layout->addLayout(form);
     layout->addWidget(m_card);
+    layout->addWidget(new TextLabel(tr("Takes effect when Octavo starts next."), TextRole::Small, Tone::Muted));
     layout->addStretch(1);
 
     m_timer.setSingleShot(true);

@@ -22,9 +22,7 @@ const QString topPKey = QStringLiteral("sampling/topP");
 const QString minPKey = QStringLiteral("sampling/minP");
 const QString seedKey = QStringLiteral("sampling/seed");
 const QString maxTokensKey = QStringLiteral("sampling/maxNewTokens");
-const QString lookupDraftsKey = QStringLiteral("engine/lookupDrafts");
-const QString mtpDraftsKey = QStringLiteral("engine/mtpDrafts");
-const QString bothDraftsKey = QStringLiteral("engine/drafts"); // of earlier versions, which had one for both
+const QString draftsKey = QStringLiteral("engine/drafts");
 const QString sparseKey = QStringLiteral("engine/sparse");
 const QString contextLimitKey = QStringLiteral("memory/contextLimit");
 const QString budgetKey = QStringLiteral("memory/budgetBytes");
@@ -85,9 +83,7 @@ StartupSettings StartupSettings::load(const QString& file)
     result.sampling.minP = within(settings->value(minPKey), 0.0F, 1.0F, plain.minP);
     result.sampling.seed = settings->value(seedKey).toULongLong();
     result.maxNewTokens = int(within(settings->value(maxTokensKey), 16.0F, 32768.0F, 1024.0F));
-    const bool bothDrafts = settings->value(bothDraftsKey, true).toBool();
-    result.lookupDrafts = settings->value(lookupDraftsKey, bothDrafts).toBool();
-    result.mtpDrafts = settings->value(mtpDraftsKey, bothDrafts).toBool();
+    result.drafts = settings->value(draftsKey, true).toBool();
     const QString sparse = settings->value(sparseKey).toString();
     for (const auto& [mode, name] : sparseNames) {
         if (sparse == QLatin1String(name))
@@ -111,9 +107,7 @@ QFuture<void> StartupSettings::save(const QString& file) const
         settings->setValue(minPKey, QString::number(double(values.sampling.minP)));
         settings->setValue(seedKey, QString::number(values.sampling.seed));
         settings->setValue(maxTokensKey, values.maxNewTokens);
-        settings->remove(bothDraftsKey);
-        settings->setValue(lookupDraftsKey, values.lookupDrafts);
-        settings->setValue(mtpDraftsKey, values.mtpDrafts);
+        settings->setValue(draftsKey, values.drafts);
         for (const auto& [mode, name] : sparseNames) {
             if (mode == values.sparse)
                 settings->setValue(sparseKey, QLatin1String(name));
@@ -133,8 +127,7 @@ void StartupSettings::applyTo(agents::WorkbenchOptions& options, bool modelNamed
         options.engine.devices = {device.toStdString()};
     options.sampling = sampling;
     options.maxNewTokens = maxNewTokens;
-    options.lookupDrafts = lookupDrafts;
-    options.mtpDrafts = mtpDrafts;
+    options.drafts = drafts;
     if (options.engine.sparse == engine::SparseMode::Auto)
         options.engine.sparse = sparse;
     if (options.engine.contextLimit == 0) { // the setting outlives a change of model

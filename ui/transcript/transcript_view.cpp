@@ -65,14 +65,10 @@ TranscriptView::TranscriptView(QWidget* parent)
 
 TranscriptView::~TranscriptView() = default;
 
-int TranscriptView::widestContent()
-{
-    return int(widestColumn * Theme::instance()->textScale());
-}
-
 int TranscriptView::contentWidth() const
 {
-    return qBound(40, viewport()->width() - 2 * sideMargin, widestContent());
+    const int widest = int(widestColumn * Theme::instance()->textScale());
+    return qBound(40, viewport()->width() - 2 * sideMargin, widest);
 }
 
 int TranscriptView::contentLeft() const

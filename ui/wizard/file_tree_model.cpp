@@ -166,14 +166,10 @@ QList<FileTreeModel::Folder> FileTreeModel::topFolders() const
 {
     QList<Folder> folders;
     if (!m_nodes.empty()) {
-        std::vector<int> children = m_nodes[0].children;
-        std::stable_sort(children.begin(), children.end(), [this](int a, int b) {
-            return m_nodes[std::size_t(a)].tokens > m_nodes[std::size_t(b)].tokens;
-        });
-        for (std::size_t rank = 0; rank < children.size(); ++rank) {
-            const Node& node = m_nodes[std::size_t(children[rank])];
+        for (int child : m_nodes[0].children) {
+            const Node& node = m_nodes[std::size_t(child)];
             if (node.packedTokens > 0)
-                folders += {node.name, node.packedTokens, int(rank)};
+                folders += {node.name, node.packedTokens};
         }
     }
     std::stable_sort(folders.begin(), folders.end(),

@@ -60,7 +60,6 @@ private:
     void build();
     QWidget* buildHeader();
     QWidget* buildFilesCard();
-    QWidget* buildMap();
     QWidget* buildLeftOutCard();
     QWidget* buildCounting();
     QLineEdit* globEdit(const QString& name, const QString& placeholder);
@@ -68,6 +67,7 @@ private:
     void showChoice();
     void fitToBudget();
     void showList();
+    void fitList();
     qint64 leastAnswerRoom() const; ///< tokens that must stay free for an answer
 
     QString m_modelName;
