@@ -360,7 +360,7 @@ private slots:
         Bench bench;
         bench.open();
         QCOMPARE(bench.agent().ask("hello").error().code, ErrorCode::NotFound);
-        QCOMPARE(bench.workbench->askAll("hello"), 0);
+        QCOMPARE(bench.workbench->askAll("hello").asked, 0);
     }
 
     void failuresAreToldAndTheNextQuestionWorks()
