@@ -27,7 +27,8 @@ void checkBudget(Report& report)
 
     MemoryPlanRequest request;
     request.config = config;
-    request.weightBytes = int4WeightBytes(*shape);
+    for (const LinearWeight* weight : weights->linears()) // as doctor counts a folder's; random MTP is int4
+        request.weightBytes += weight->storedBytes();
     request.mtp = true;
     request.agents = 4;
     request.contextTokens = 250'000;

@@ -17,6 +17,7 @@
 #include <chrono>
 #include <condition_variable>
 #include <cstdlib>
+#include <functional>
 #include <map>
 #include <mutex>
 #include <thread>
@@ -43,6 +44,7 @@ struct Options {
     std::int64_t readerTokens = 0; ///< an agent more reads so many while the others write
     int failAt = 0;                ///< call of the last device that fails
     bool drafts = false;
+    bool rounds = false; ///< no engine: steps and speculative rounds of the first device's backend alone
 };
 
 /// Slices without logits become noise, as long as `reads` is false.
@@ -151,12 +153,81 @@ Result<std::unique_ptr<CudaBackend>> makeBackend(const Options& options, const s
     wanted.sparse = SparseMode::On;
     wanted.sketchBasis = basis;
     wanted.contextLimit = options.context;
-    wanted.mtp = options.drafts;
+    wanted.mtp = options.drafts || options.rounds;
     wanted.prefillBlocks = true;
     if (options.hotMiB > 0)
         wanted.sparseSettings.hotBufferBytes = options.hotMiB << 20;
     OCTAVO_TRY(auto made, CudaBackend::create(shape.config, weights, wanted));
     return std::unique_ptr<CudaBackend>(static_cast<CudaBackend*>(made.release()));
+}
+
+double medianMs(int repeats, const std::function<void()>& work)
+{
+    std::vector<double> times;
+    for (int i = -3; i < repeats; ++i) { // a shape is recorded at its second step
+        const auto start = Clock::now();
+        work();
+        if (i >= 0)
+            times.push_back(1e3 * secondsBetween(start, Clock::now()));
+    }
+    std::ranges::nth_element(times, times.begin() + std::ptrdiff_t(times.size() / 2));
+    return times[times.size() / 2];
+}
+
+/// Steps of one row, and rounds of seven drafts and their verify, of 1, 4 and 8 agents.
+Result<int> runRounds(const Options& options, CudaBackend& backend)
+{
+    const auto fail = [](const Error& error) {
+        std::printf("%s\n", error.message.c_str());
+        std::exit(1);
+    };
+    const auto need = [&](const Result<void>& done) {
+        if (!done)
+            fail(done.error());
+    };
+    const TokenId endId = 16'000;
+    std::vector<SlotId> slots;
+    for (const int agents : {1, 4, 8}) {
+        while (int(slots.size()) < agents) {
+            OCTAVO_TRY(const SlotId slot, backend.createSequence(options.context));
+            need(backend.appendNoise(slot, options.context - 2'000));
+            slots.push_back(slot);
+        }
+        const int rows = std::min(8, backend.maxStepRows() / agents);
+        const std::vector<TokenId> tokens(std::size_t(rows), TokenId(17));
+        std::vector<StepEntry> single, verify;
+        std::vector<DraftEntry> drafts;
+        for (const SlotId slot : slots) {
+            single.push_back({slot, std::span(tokens).first(1)});
+            verify.push_back({slot, tokens});
+            drafts.push_back({slot, 17, 7});
+        }
+        std::vector<TokenId> best(single.size()), bestOfAll(verify.size() * std::size_t(rows));
+        std::vector<DraftChain> chains(drafts.size());
+        const double step = medianMs(30, [&] { need(backend.stepBest(single, endId, best)); });
+        const auto check = [&] {
+            need(backend.stepBest(verify, endId, bestOfAll));
+            for (const SlotId slot : slots)
+                need(backend.commit(slot, 1 + int(backend.length(slot) % 2)));
+        };
+        const double verified = medianMs(20, check);
+        double drafted = 0.0, round = 0.0;
+        if (backend.hasMtp()) {
+            drafted = medianMs(20, [&] { need(backend.draft(drafts, 0.0f, chains)); });
+            round = medianMs(20, [&] {
+                need(backend.draft(drafts, 0.0f, chains));
+                check();
+            });
+        }
+        std::printf("%d agents of %lld tokens: step %.2f ms, verify of %d rows each %.2f ms, 7 drafts %.2f ms, round "
+                    "%.2f ms\n",
+                    agents, static_cast<long long>(options.context - 2'000), step, rows, verified, drafted, round);
+        std::fflush(stdout);
+    }
+    const BackendStats stats = backend.stats();
+    std::printf("%.1f%% misses\n",
+                100.0 * double(stats.hotMisses) / double(std::max<std::int64_t>(1, stats.pickedRows)));
+    return 0;
 }
 
 Result<int> run(const Options& options)
@@ -173,6 +244,7 @@ Result<int> run(const Options& options)
     OCTAVO_TRY(Tokenizer tokenizer, Tokenizer::load(options.tokenizer));
     const int words = tokenizer.endId() - 64;
 
+    Stopwatch watch; // outlives the engine, whose last events come while it ends
     const auto reads = std::make_shared<std::atomic<bool>>(false);
     std::vector<std::optional<Result<std::unique_ptr<CudaBackend>>>> made(options.devices.size());
     std::vector<std::thread> loaders;
@@ -181,6 +253,11 @@ Result<int> run(const Options& options)
             [&, i] { made[i].emplace(makeBackend(options, options.devices[i], shape, weights, basis.file())); });
     for (std::thread& loader : loaders)
         loader.join();
+    if (options.rounds) {
+        if (!*made[0])
+            return made[0]->error();
+        return runRounds(options, ***made[0]);
+    }
     std::vector<EngineDevice> devices;
     for (auto& backend : made) {
         if (!*backend)
@@ -198,8 +275,8 @@ Result<int> run(const Options& options)
     scheduling.readAnswersWhenIdle = false;
     LocalEngine engine(std::move(info), shape.config, std::move(tokenizer), std::move(devices), scheduling);
     std::printf("loaded in %.1f s\n", secondsBetween(started, Clock::now()));
+    std::fflush(stdout);
 
-    Stopwatch watch;
     const auto ask = [&](int agent, std::int64_t promptTokens, int newTokens) -> Result<void> {
         GenerationRequest request;
         request.id = engine.nextRequestId();
@@ -273,6 +350,7 @@ Result<int> run(const Options& options)
         failed += record.failure.has_value();
     std::printf("all: %.1f tokens/s over %.2f s, drafts %s, %d answers failed\n", all, seconds,
                 options.drafts ? "on" : "off", failed);
+    std::fflush(stdout);
     for (int agent = 0; agent <= options.agents; ++agent)
         engine.cancel(RequestId{std::uint64_t(agent) + 1});
     return 0;
@@ -312,10 +390,12 @@ int main(int argc, char** argv)
             options.failAt = std::atoi(value.c_str());
         else if (name == "--drafts")
             options.drafts = value == "on";
+        else if (name == "--rounds")
+            options.rounds = value == "on";
         else {
             std::printf("gpu_workers_bench [--devices cuda:0,cuda:1] [--agents 8] [--context 250000] [--seconds 5]\n"
                         "    [--shape qwen3.5-27b] [--layers N] [--hot MIB] [--drafts on|off] [--reader TOKENS]\n"
-                        "    [--fail-at CALL] [--tokenizer resources/demo-model/tokenizer.json]\n");
+                        "    [--fail-at CALL] [--rounds on] [--tokenizer resources/demo-model/tokenizer.json]\n");
             return 2;
         }
     }
