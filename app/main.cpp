@@ -10,9 +10,6 @@
 
 namespace {
 
-/// The exit status that packaging/run goes on to the terminal for (EX_UNAVAILABLE of sysexits.h).
-constexpr int noDisplay = 69;
-
 int openWindow(int argc, char** argv, const std::vector<std::string>& words)
 {
     const auto options = octavo::app::readWindowOptions(words);
@@ -22,7 +19,7 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
     }
     if (!octavo::app::hasDisplay()) {
         std::cerr << "octavo: there is no display to open a window on; octavo ask answers on the terminal\n";
-        return noDisplay;
+        return 1;
     }
     // A display that is named but does not answer makes Qt abort, unless it has a platform to fall back on.
     const bool chosen = !qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM");
@@ -32,14 +29,9 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
     if (!chosen && QGuiApplication::platformName() == QStringLiteral("offscreen")) {
         std::cerr << "octavo: the display that DISPLAY or WAYLAND_DISPLAY names does not answer; octavo ask answers on "
                      "the terminal\n";
-        return noDisplay;
+        return 1;
     }
-    octavo::ui::WindowStart start;
-    start.repositories = options->repositories;
-    start.tokenBudget = options->tokenBudget;
-    start.trusted = options->trusted;
-    start.given = options->given;
-    return octavo::ui::runWindow(options->workbench, start);
+    return octavo::ui::runWindow(options->workbench, options->repositories, options->tokenBudget);
 }
 
 } // namespace

@@ -13,9 +13,7 @@ namespace {
 std::vector<cli::OptionSpec> windowOptions()
 {
     return cli::joined(
-        {cli::modelOption(),
-         {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"},
-         {"--trust", "", "read repositories that belong to another user"}},
+        {cli::modelOption(), {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"}},
         cli::engineOptions());
 }
 
@@ -47,8 +45,6 @@ Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
         OCTAVO_TRY(const std::int64_t budget, arguments.integer("--budget", 0, 0));
         out.tokenBudget = budget;
     }
-    out.trusted = arguments.has("--trust");
-    out.given = {arguments.has("--model"), arguments.has("--device"), arguments.has("--sparse")};
     out.workbench.databasePath = dataFolder() + QStringLiteral("/octavo.db");
     if (out.workbench.engine.savedContexts.empty())
         out.workbench.engine.savedContexts = defaultSavedContexts();

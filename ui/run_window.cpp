@@ -26,10 +26,10 @@ const char* const demoModelName = "demo-model";
 
 } // namespace
 
-int runWindow(const agents::WorkbenchOptions& options, const WindowStart& start)
+int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories, qint64 tokenBudget)
 {
     SingleInstance instance(options.databasePath);
-    if (!instance.isFirst() && instance.raiseFirst(start.repositories))
+    if (!instance.isFirst() && instance.raiseFirst(repositories))
         return 0;
 
     installTranslation(QLocale());
@@ -37,27 +37,20 @@ int runWindow(const agents::WorkbenchOptions& options, const WindowStart& start)
     QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
     agents::WorkbenchOptions chosen = options;
     const StartupSettings settings = StartupSettings::load();
-    settings.applyTo(chosen, start.given);
+    settings.applyTo(chosen, options.engine.modelDir.filename() != demoModelName);
     agents::Workbench workbench(chosen);
     MainWindow window(&workbench);
     window.setDashboard(new DashboardPanel(&workbench));
-    const auto* dashboard = window.findChild<DashboardPanel*>();
-    QObject::connect(dashboard, &DashboardPanel::exportFailed, window.notices(), &NoticeBar::tell);
-    QObject::connect(dashboard, &DashboardPanel::exported, window.notices(), [&window](const QString& path) {
-        window.notices()->tell(MainWindow::tr("Exported to %1").arg(path));
-    });
+    QObject::connect(window.findChild<DashboardPanel*>(), &DashboardPanel::exportFailed, window.notices(), &NoticeBar::tell);
     new WindowTools(&window, settings);
     window.setDemoModel(chosen.engine.modelDir.filename() == demoModelName);
 
     RepositoryIntake intake(&workbench);
-    intake.setTokenBudget(start.tokenBudget);
-    if (start.trusted)
-        intake.trustAtStart(start.repositories);
+    intake.setTokenBudget(tokenBudget);
     QObject::connect(&intake, &RepositoryIntake::shortened, window.notices(), &NoticeBar::tell);
-    QObject::connect(&intake, &RepositoryIntake::failed, &window, &MainWindow::showOpenProblem);
-    QObject::connect(&window, &MainWindow::trustRequested, &intake, &RepositoryIntake::trust);
+    QObject::connect(&intake, &RepositoryIntake::failed, window.notices(), &NoticeBar::tell);
     QObject::connect(&intake, &RepositoryIntake::finished, &window, [&] { window.setExpectingContext(false); });
-    QStringList early = start.repositories; // named before the model was loaded
+    QStringList early = repositories; // named before the model was loaded
     const auto take = [&](const QStringList& paths) {
         if (!workbench.isReady()) {
             early += paths;

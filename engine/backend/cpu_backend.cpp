@@ -513,7 +513,7 @@ std::string CpuBackend::imageFormat() const
     if (layout.empty()) // the basis will be fitted from the first context: sketches of the next process may not fit it
         return {};
     return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", " + layout + ", float state, " +
-           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + (m_model.quantized ? ", quantised at load" : "") + ", 4";
+           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + (m_model.quantized ? ", quantised at load" : "") + ", 5";
 }
 
 /// State: the recurrent one, then the int8 pages from the tier's end on. Rows: the first int8 page, then the tier's

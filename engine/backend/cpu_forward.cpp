@@ -659,6 +659,14 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
             attendTile(view, begin, height);
         }
     }
+    // Keys in the tier lack their mean: other scores go down by what theirs will go up.
+    const auto shiftBy = [&](float sign) {
+        for (int r = 0; readsTier && r < rows; ++r) {
+            if (tierPages(r) > 1 && !picked(r))
+                own.maxima[r] += sign * m_sparse->attention()->meanScore(layer.kindIndex, kvHead, query(r));
+        }
+    };
+    shiftBy(-1.0f);
     for (int page = 1; readsTier && page < lastRecent; ++page) {
         const cpu::KvPageView view = unpackTierPage(thread, *entry.sequence, page, layer.kindIndex, kvHead);
         for (int i = 0; i < tiles.count(); ++i) {
@@ -668,6 +676,7 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
             attendTile(view, begin, height);
         }
     }
+    shiftBy(1.0f);
     for (int r = 0; sparse && r < rows; ++r) {
         if (!picked(r))
             continue;

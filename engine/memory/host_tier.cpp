@@ -157,11 +157,12 @@ const TierPage& HostTier::page(int layer, std::int64_t token) const
     return *m_pages[std::size_t(layer * m_pagesPerLayer + token / m_pageTokens)];
 }
 
-void HostTier::writeRow(int layer, std::int64_t token, int kvHead, const float* key, const float* value)
+void HostTier::writeRow(cpu::Path path, int layer, std::int64_t token, int kvHead, const float* key,
+                        const float* value)
 {
     const std::int64_t rowBytes = std::int64_t(m_shape.row().int4Bytes());
     std::uint8_t* row = page(layer, token)->data() + (token % m_pageTokens * m_shape.numKvHeads + kvHead) * rowBytes;
-    cpu::quantizeRowInt4(m_shape.row(), key, value, row);
+    cpu::quantizeRowInt4(path, m_shape.row(), key, value, row);
 }
 
 void HostTier::writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates,

@@ -60,8 +60,9 @@ public:
     /// what it held is then as it was.
     Result<void> prepareWrite(std::int64_t begin, std::int64_t end);
 
-    /// Quantises one row. `key` after RoPE and `value`: (headDim).
-    void writeRow(int layer, std::int64_t token, int kvHead, const float* key, const float* value);
+    /// Quantises one row. `key` after RoPE, less what all keys of the head have in common, and `value`: (headDim).
+    void writeRow(kernels::cpu::Path path, int layer, std::int64_t token, int kvHead, const float* key,
+                  const float* value);
     /// Writes the key's sketch; tokens of one block of 16 must come from one thread. `coordinates`, `deviations`: (rank).
     void writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates, const float* deviations);
 

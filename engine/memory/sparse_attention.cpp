@@ -18,7 +18,7 @@ namespace {
 
 // Rows of one task of exact attention; part of the order in which sums run, so never a function of the threads.
 constexpr std::int64_t chunkRows = 128;
-constexpr int maxBoost = 4;
+constexpr int maxBoost = 4, maxHeadDim = 512;
 // Blocks of sketches that the limits of candidates are taken from, and those of them that stand for all that are none.
 constexpr std::int64_t leadSample = 512, wholeSample = 128;
 
@@ -217,14 +217,17 @@ void SparseAttention::append(SparseSequence& sequence, int layer, std::int64_t b
         const std::int64_t blockBegin = (firstBlock + task) * cpu::sketchBlockTokens;
         const std::int64_t from = std::max(begin, blockBegin);
         const std::int64_t to = std::min(begin + count, blockBegin + cpu::sketchBlockTokens);
-        float coordinates[cpu::maxSketchRank];
+        float coordinates[cpu::maxSketchRank], centred[maxHeadDim];
         for (std::int64_t token = from; token < to; ++token) {
             for (int head = 0; head < m_shape.numKvHeads; ++head) {
                 const float* key = keys + (token - begin) * keyStride + std::int64_t(head) * m_shape.headDim;
                 const float* value = values + (token - begin) * valueStride + std::int64_t(head) * m_shape.headDim;
-                sequence.m_tier.writeRow(layer, token, head, key, value);
-                cpu::project(m_path, m_shape.rank, m_shape.headDim, m_basis.basis(layer, head),
-                             m_basis.mean(layer, head), key, coordinates);
+                const float* mean = m_basis.mean(layer, head);
+                for (int d = 0; d < m_shape.headDim; ++d)
+                    centred[d] = key[d] - mean[d];
+                sequence.m_tier.writeRow(m_path, layer, token, head, centred, value);
+                cpu::project(m_path, m_shape.rank, m_shape.headDim, m_basis.basis(layer, head), nullptr, centred,
+                             coordinates);
                 sequence.m_tier.writeSketch(layer, token, head, coordinates, m_basis.deviation(layer, head));
             }
         }
@@ -421,14 +424,9 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
                 break;
         }
         for (int i = 0; i < heads; ++i) {
-            // The sketch holds keys without their mean, whose product with the query all tokens share.
             const int head = list * heads + i;
-            const float* mean = m_basis.mean(layer, head / group);
-            const float* query = queries + std::int64_t(head) * m_shape.headDim;
-            float product = 0.0f;
-            for (int d = 0; d < m_shape.headDim; ++d)
-                product += mean[d] * query[d];
-            tailLog[i] = work.logSums[std::size_t(i)] + product * m_scale +
+            tailLog[i] = work.logSums[std::size_t(i)] +
+                         meanScore(layer, head / group, queries + std::int64_t(head) * m_shape.headDim) +
                          std::log(std::max(1.0f - work.kept[std::size_t(i)], 1e-7f));
         }
         for (std::int32_t& token : work.picks)
@@ -512,9 +510,22 @@ void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, i
             for (std::int64_t d = 0; d < dim; ++d)
                 context[d] += done(chunk)[inGroup * dim + d] * weight;
         }
-        part.maximum[std::size_t(head)] = highest;
+        part.maximum[std::size_t(head)] =
+            highest + meanScore(layer, list * kvHeads + int(kvHead), queries + std::int64_t(head) * dim);
         part.sum[std::size_t(head)] = sum;
     }
+}
+
+float SparseAttention::meanScore(int layer, int kvHead, const float* query) const
+{
+    constexpr int lanes = 16;
+    const float* mean = m_basis.mean(layer, kvHead);
+    float sums[lanes] = {};
+    for (int d = 0; d < m_shape.headDim; d += lanes) {
+        for (int l = 0; l < lanes; ++l)
+            sums[l] += mean[d + l] * query[d + l];
+    }
+    return cpu::sumLanes(sums) * m_scale;
 }
 
 void SparseAttention::attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,

@@ -134,6 +134,10 @@ public:
         attendList(sequence, layer, list, begin, end, queries, part, &m_parallel);
     }
 
+    /// Keys lie in the tier less their head's mean of the basis, so that int4 tells the rest apart more finely: what a
+    /// query's scores with them lack, the same for all of them. query: (headDim).
+    float meanScore(int layer, int kvHead, const float* query) const;
+
     /// Takes in what share of the attention a row left out: its part's tailLog, and the log of its whole softmax sum.
     void noteTail(SparseSequence& sequence, int layer, std::span<const float> tailLog, std::span<const float> totalLog);
 

@@ -8,7 +8,6 @@
 #endif
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 
@@ -16,57 +15,110 @@ namespace octavo::kernels::cpu {
 
 namespace {
 
-int clampedCode(float x, int low, int high)
-{
-    if (!(x > float(low)))
-        return low;
-    return x < float(high) ? int(std::lrint(x)) : high;
-}
+constexpr int lanes = 16;
 
-float largest(const float* x, int n)
+// Codes of one group of 64 for one scale, as floats, and the squared error they leave, in 16 partial sums, so that every
+// vector width gives the same bits. NaN becomes -8.
+[[gnu::always_inline]] inline float codesFor(const float* x, float scale, float* codes)
 {
-    float best = 0.0f;
-    for (int i = 0; i < n; ++i) {
-        if (std::abs(x[i]) > std::abs(best))
-            best = x[i];
-    }
-    return best;
-}
-
-// Codes of one group of 64 for one scale, and the squared error they leave.
-float codesFor(const float* x, float scale, std::array<std::int8_t, 64>& codes)
-{
+    constexpr float toNearest = 12582912.0f; // 1.5 * 2^23
     const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
-    float error = 0.0f;
-    for (int i = 0; i < 64; ++i) {
-        codes[std::size_t(i)] = std::int8_t(clampedCode(x[i] * inverse, -8, 7));
-        const float difference = x[i] - scale * float(codes[std::size_t(i)]);
-        error += difference * difference;
-    }
-    return error;
-}
-
-void quantizeGroupInt4(const float* x, std::uint8_t* packed, std::uint16_t& scaleOut)
-{
-    // The largest value takes code -8, which symmetric codes would leave unused; a smaller scale clips it and serves
-    // the others better.
-    const float full = largest(x, 64) / -8.0f;
-    std::array<std::int8_t, 64> codes{}, best{};
-    float bestError = 0.0f;
-    bool first = true;
-    for (const float factor : {1.0f, 0.93f, 0.86f, 0.79f}) {
-        const std::uint16_t half = floatToHalf(full * factor);
-        const float error = codesFor(x, halfToFloat(half), codes);
-        if (first || error < bestError) {
-            bestError = error;
-            best = codes;
-            scaleOut = half;
-            first = false;
+    float errors[lanes] = {};
+    for (int i = 0; i < 64; i += lanes) {
+        for (int l = 0; l < lanes; ++l) {
+            float code = x[i + l] * inverse;
+            code = code > -8.0f ? code : -8.0f;
+            code = code < 7.0f ? code : 7.0f;
+            code = (code + toNearest) - toNearest;
+            const float difference = x[i + l] - scale * code;
+            codes[i + l] = code;
+            errors[l] += difference * difference;
         }
     }
-    for (std::size_t i = 0; i < 32; ++i)
-        packed[i] = std::uint8_t((best[i] + 8) | ((best[i + 32] + 8) << 4));
+    return sumLanes(errors);
 }
+
+// The scale that serves given codes best.
+[[gnu::always_inline]] inline float scaleFor(const float* x, const float* codes)
+{
+    float products[lanes] = {}, squares[lanes] = {};
+    for (int i = 0; i < 64; i += lanes) {
+        for (int l = 0; l < lanes; ++l) {
+            products[l] += x[i + l] * codes[i + l];
+            squares[l] += codes[i + l] * codes[i + l];
+        }
+    }
+    const float sum = sumLanes(squares);
+    return sum > 0.0f ? sumLanes(products) / sum : 0.0f;
+}
+
+[[gnu::always_inline]] inline float largest(const float* x)
+{
+    float high[lanes], low[lanes];
+    for (int l = 0; l < lanes; ++l)
+        high[l] = low[l] = x[l];
+    for (int i = lanes; i < 64; i += lanes) {
+        for (int l = 0; l < lanes; ++l) {
+            high[l] = x[i + l] > high[l] ? x[i + l] : high[l];
+            low[l] = x[i + l] < low[l] ? x[i + l] : low[l];
+        }
+    }
+    const float most = *std::max_element(high, high + lanes), least = *std::min_element(low, low + lanes);
+    return most > -least ? most : least;
+}
+
+[[gnu::always_inline]] inline void quantizeGroup(const float* x, std::uint8_t* packed, std::uint16_t& scaleOut)
+{
+    // The largest value takes code -8, which symmetric codes would leave unused; a smaller scale clips it and serves
+    // the others better. From the best of a few a step towards the least error.
+    const float full = largest(x) / -8.0f;
+    float codes[64], best[64], bestError = 0.0f, bestScale = 0.0f;
+    bool first = true;
+    const auto attempt = [&](float wanted) __attribute__((always_inline)) {
+        const std::uint16_t half = floatToHalf(wanted);
+        const float scale = halfToFloat(half), error = codesFor(x, scale, codes);
+        if (!first && !(error < bestError))
+            return;
+        first = false;
+        bestError = error;
+        bestScale = scale;
+        scaleOut = half;
+        std::memcpy(best, codes, sizeof best);
+    };
+    for (const float factor : {1.0f, 0.93f, 0.86f, 0.79f, 0.72f})
+        attempt(full * factor);
+    for (int i = 0; i < 2 && bestScale != 0.0f; ++i)
+        attempt(scaleFor(x, best));
+    for (std::size_t i = 0; i < 32; ++i)
+        packed[i] = std::uint8_t((int(best[i]) + 8) | ((int(best[i + 32]) + 8) << 4));
+}
+
+[[gnu::always_inline]] inline void quantizeGeneric(RowShape shape, const float* key, const float* value,
+                                                   std::uint8_t* row)
+{
+    const int groups = shape.groups();
+    for (int g = 0; g < 2 * groups; ++g) {
+        std::uint16_t scale = 0;
+        quantizeGroup(g < groups ? key + 64 * g : value + 64 * (g - groups), row + 32 * g, scale);
+        std::memcpy(row + shape.headDim + 2 * g, &scale, 2);
+    }
+}
+
+#if defined(__x86_64__)
+
+__attribute__((target("avx2"))) void quantizeAvx2(RowShape shape, const float* key, const float* value,
+                                                  std::uint8_t* row)
+{
+    quantizeGeneric(shape, key, value, row);
+}
+
+__attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"))) void
+quantizeAvx512(RowShape shape, const float* key, const float* value, std::uint8_t* row)
+{
+    quantizeGeneric(shape, key, value, row);
+}
+
+#endif
 
 // What one group's codes mean when its row's `largest` scale has 127 for its largest code.
 struct GroupTables {
@@ -200,15 +252,14 @@ void unpackPage(Path path, RowShape shape, const std::uint8_t* const* rows, int 
     }
 }
 
-void quantizeRowInt4(RowShape shape, const float* key, const float* value, std::uint8_t* row)
+void quantizeRowInt4(Path path, RowShape shape, const float* key, const float* value, std::uint8_t* row)
 {
-    const int groups = shape.groups();
-    std::uint8_t* scales = row + shape.headDim;
-    for (int g = 0; g < 2 * groups; ++g) {
-        const float* x = g < groups ? key + 64 * g : value + 64 * (g - groups);
-        std::uint16_t scale = 0;
-        quantizeGroupInt4(x, row + 32 * g, scale);
-        std::memcpy(scales + 2 * g, &scale, 2);
+    switch (path) {
+#if defined(__x86_64__)
+    case Path::Avx512: return quantizeAvx512(shape, key, value, row);
+    case Path::Avx2: return quantizeAvx2(shape, key, value, row);
+#endif
+    default: return quantizeGeneric(shape, key, value, row);
     }
 }
 

@@ -21,7 +21,7 @@ struct RowShape {
 };
 
 /// Each group's scale is the one of a few that leaves the least squared error. NaN becomes some code, never a fault.
-void quantizeRowInt4(RowShape shape, const float* key, const float* value, std::uint8_t* row);
+void quantizeRowInt4(Path path, RowShape shape, const float* key, const float* value, std::uint8_t* row);
 
 /// Rows as a page of dense attention: codes in the panels that kernels.h describes, one scale per token for its key
 /// and one for its value, as many tokens as rows, from token 0. The four scales of an int4 row become one, so a value

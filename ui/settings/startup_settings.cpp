@@ -119,16 +119,16 @@ QFuture<void> StartupSettings::save(const QString& file) const
     });
 }
 
-void StartupSettings::applyTo(agents::WorkbenchOptions& options, const GivenOptions& given) const
+void StartupSettings::applyTo(agents::WorkbenchOptions& options, bool modelNamed) const
 {
-    if (!given.model && !modelFolder.isEmpty())
+    if (!modelNamed && !modelFolder.isEmpty())
         options.engine.modelDir = modelFolder.toStdString();
-    if (!given.device && !device.isEmpty())
+    if (!device.isEmpty() && options.engine.devices == std::vector<std::string>{"auto"})
         options.engine.devices = {device.toStdString()};
     options.sampling = sampling;
     options.maxNewTokens = maxNewTokens;
     options.drafts = drafts;
-    if (!given.sparse)
+    if (options.engine.sparse == engine::SparseMode::Auto)
         options.engine.sparse = sparse;
     if (options.engine.contextLimit == 0) { // the setting outlives a change of model
         options.engine.contextLimit = contextLimit;

@@ -1,6 +1,5 @@
 #include "ui/source_viewer/code_view.h"
 
-#include "ui/shown_text.h"
 #include "ui/theme.h"
 
 #include <QPainter>
@@ -78,9 +77,6 @@ CodeView::CodeView(QWidget* parent)
     setLineWrapMode(QPlainTextEdit::NoWrap);
     setFrameShape(QFrame::NoFrame);
     setAccessibleName(tr("Source"));
-    QTextOption option = document()->defaultTextOption();
-    option.setTextDirection(Qt::LeftToRight);
-    document()->setDefaultTextOption(option);
     m_numbers = new NumberColumn(this);
     m_colors = new CodeColors(document());
     connect(this, &QPlainTextEdit::blockCountChanged, this, [this] { setViewportMargins(numbersWidth(), 0, 0, 0); });
@@ -110,7 +106,7 @@ void CodeView::restyle()
 void CodeView::setCode(const QString& path, const QString& text)
 {
     m_first = m_last = 0;
-    setPlainText(shownText(text));
+    setPlainText(text);
     m_colors->setLanguage(languageOfFile(path));
     setExtraSelections({});
 }

@@ -1,4 +1,3 @@
-#include "ui/shown_text.h"
 #include "ui/transcript/markdown.h"
 
 #include <algorithm>
@@ -45,14 +44,14 @@ private:
             m_pieces.push_back({shown.toString(), int(source), style, target, {}, 0, false, false});
     }
 
-    /// Shown characters: line breaks become spaces, what would fake the layout a visible mark.
+    /// Shown characters: line breaks become spaces, control characters vanish, so that nothing can fake the layout.
     void addPlain(qsizetype from, qsizetype to, unsigned style, const QString& target)
     {
         QString shown = m_text.mid(from, to - from).toString();
         for (QChar& c : shown) {
             if (c == u'\n' || c == u'\t')
                 c = u' ';
-            else if (fakesLayout(c))
+            else if (c.category() == QChar::Other_Control)
                 c = QChar::ReplacementCharacter;
         }
         addText(shown, from, style, target);

@@ -120,6 +120,7 @@ private slots:
     void withEnoughPicksItIsDenseAttention_data();
     void withEnoughPicksItIsDenseAttention();
     void attendsExactlyToWhatItPicked();
+    void scoresHoldTheMeanThatKeysLackInTheTier();
     void sharedAndPerHeadListsDiffer();
     void theSketchFindsThePlantedToken();
     void threadsBatchAndBufferChangeNothing();
@@ -185,6 +186,34 @@ void TestSparseAttention::attendsExactlyToWhatItPicked()
         const auto wanted = exactly(*sequence, 1, q, head, picks);
         for (int i = 0; i < dim; ++i)
             QVERIFY(std::abs(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)]) < 5e-4);
+    }
+}
+
+void TestSparseAttention::scoresHoldTheMeanThatKeysLackInTheTier()
+{
+    // Merged with rows from elsewhere, whose keys are whole, a part must weigh what its own keys would.
+    constexpr std::int64_t tokens = 2048;
+    SparseAttention attention = attentionWith({.topK = 4096});
+    auto sequence = *attention.createSequence(tokens);
+    const auto keys = randomRows(tokens, 21);
+    QVERIFY(attention.prepareAppend(*sequence, 0, tokens));
+    attention.append(*sequence, 0, 0, tokens, keys.data(), kvHeads * dim, keys.data(), kvHeads * dim);
+    auto q = query(5);
+    for (float& x : q)
+        x = 0.1f * x + 0.2f; // leans on the mean
+    attention.beginStep();
+    const auto& part = attention.attend(*sequence, 0, 0, tokens, q.data());
+    for (std::size_t head = 0; head < heads; ++head) {
+        double sum = 0.0;
+        for (std::size_t t = 0; t < tokens; ++t) {
+            double score = 0.0;
+            for (std::size_t i = 0; i < dim; ++i)
+                score += double(keys[(t * kvHeads + head / 2) * dim + i]) * double(q[head * dim + i]);
+            sum += std::exp(score / 8.0);
+        }
+        const double got = double(part.maximum[head]) + std::log(double(part.sum[head]));
+        QVERIFY2(std::abs(got - std::log(sum)) < 0.01, qPrintable(QString::number(got - std::log(sum))));
+        QVERIFY(std::abs(attention.meanScore(0, int(head) / 2, &q[head * dim])) > 0.2f);
     }
 }
 
