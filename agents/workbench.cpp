@@ -107,6 +107,8 @@ void Workbench::Private::openStore()
                     return;
                 }
                 SessionState& state = *loaded;
+                for (auto set = settings.cbegin(); set != settings.cend(); ++set) // set before this was read
+                    state.settings.insert(set.key(), set.value());
                 settings = std::move(state.settings);
                 conversations = std::move(state.conversations);
                 panes = std::move(state.panes);
@@ -125,6 +127,7 @@ void Workbench::Private::openStore()
                     entry.info.skipped = int(stored.result.skipped.size());
                     entry.stored = std::move(stored);
                 }
+                emit q->settingsRead();
                 store->read([this, wanted = panes](SessionStore& s) {
                     QHash<int, QList<StoredMessage>> messages;
                     for (const StoredPane& pane : wanted) {
@@ -279,14 +282,18 @@ IngestJob* Workbench::preview(const IngestOptions& options)
         this);
 }
 
-int Workbench::askAll(const QString& question)
+AskedAll Workbench::askAll(const QString& question)
 {
-    int taken = 0;
+    AskedAll out;
     for (Agent* agent : d->agents) {
-        if (agent != nullptr && agent->d->context != ContextId{} && agent->ask(question))
-            ++taken;
+        if (agent == nullptr || agent->d->context == ContextId{})
+            continue;
+        if (const Result<void> taken = agent->ask(question); taken)
+            ++out.asked;
+        else
+            out.refused.emplace_back(agent->index(), taken.error());
     }
-    return taken;
+    return out;
 }
 
 QList<ConversationInfo> Workbench::Private::infos(const QList<StoredConversation>& list) const

@@ -13,6 +13,7 @@
 #include <QObject>
 
 #include <memory>
+#include <utility>
 
 namespace octavo::agents {
 
@@ -24,6 +25,12 @@ struct WorkbenchOptions {
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
     bool drafts = true; ///< guess tokens ahead; see engine::GenerationRequest
+};
+
+/// What came of a question to all agents that have a context.
+struct AskedAll {
+    int asked = 0;                        ///< took it
+    QList<std::pair<int, Error>> refused; ///< index of an agent, and why it did not
 };
 
 /// A file of a context's commit, for the source viewer.
@@ -73,8 +80,8 @@ public:
     bool drafts() const;
     void setDrafts(bool drafts);
 
-    /// Puts `question` to every agent that has a context and is idle; gives how many took it.
-    int askAll(const QString& question);
+    /// Puts `question` to every agent that has a context; those that are busy refuse.
+    AskedAll askAll(const QString& question);
 
     QList<ConversationInfo> conversations() const; ///< newest first
     QFuture<QList<ConversationInfo>> search(const QString& text);
@@ -89,6 +96,8 @@ public:
 
 signals:
     void loadProgress(const QString& stage, qint64 done, qint64 total);
+    /// setting() gives what was kept: the store is read, long before a large model is.
+    void settingsRead();
     void ready();
     void failed(const octavo::Error& error);
     void contextAdded(const octavo::agents::ContextInfo& context);

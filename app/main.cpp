@@ -10,6 +10,9 @@
 
 namespace {
 
+/// The exit status that packaging/run goes on to the terminal for (EX_UNAVAILABLE of sysexits.h).
+constexpr int noDisplay = 69;
+
 int openWindow(int argc, char** argv, const std::vector<std::string>& words)
 {
     const auto options = octavo::app::readWindowOptions(words);
@@ -19,7 +22,7 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
     }
     if (!octavo::app::hasDisplay()) {
         std::cerr << "octavo: there is no display to open a window on; octavo ask answers on the terminal\n";
-        return 1;
+        return noDisplay;
     }
     // A display that is named but does not answer makes Qt abort, unless it has a platform to fall back on.
     const bool chosen = !qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM");
@@ -29,9 +32,14 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
     if (!chosen && QGuiApplication::platformName() == QStringLiteral("offscreen")) {
         std::cerr << "octavo: the display that DISPLAY or WAYLAND_DISPLAY names does not answer; octavo ask answers on "
                      "the terminal\n";
-        return 1;
+        return noDisplay;
     }
-    return octavo::ui::runWindow(options->workbench, options->repositories, options->tokenBudget);
+    octavo::ui::WindowStart start;
+    start.repositories = options->repositories;
+    start.tokenBudget = options->tokenBudget;
+    start.trusted = options->trusted;
+    start.given = options->given;
+    return octavo::ui::runWindow(options->workbench, start);
 }
 
 } // namespace

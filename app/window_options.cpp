@@ -13,7 +13,9 @@ namespace {
 std::vector<cli::OptionSpec> windowOptions()
 {
     return cli::joined(
-        {cli::modelOption(), {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"}},
+        {cli::modelOption(),
+         {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"},
+         {"--trust", "", "read repositories that belong to another user"}},
         cli::engineOptions());
 }
 
@@ -45,6 +47,8 @@ Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
         OCTAVO_TRY(const std::int64_t budget, arguments.integer("--budget", 0, 0));
         out.tokenBudget = budget;
     }
+    out.trusted = arguments.has("--trust");
+    out.given = {arguments.has("--model"), arguments.has("--device"), arguments.has("--sparse")};
     out.workbench.databasePath = dataFolder() + QStringLiteral("/octavo.db");
     if (out.workbench.engine.savedContexts.empty())
         out.workbench.engine.savedContexts = defaultSavedContexts();

@@ -1,9 +1,10 @@
 #pragma once
 
-/// `octavo [--model DIR] [--device D] [--budget N] [REPO...]`: what the window is opened with.
+/// `octavo [--model DIR] [--device D] [--budget N] [--trust] [REPO...]`: what the window is opened with.
 
 #include "agents/workbench.h"
 #include "engine/cli/command.h"
+#include "ui/settings/startup_settings.h"
 
 #include <QStringList>
 
@@ -16,6 +17,8 @@ struct WindowOptions {
     agents::WorkbenchOptions workbench;
     QStringList repositories; ///< absolute paths that exist
     qint64 tokenBudget = -1;  ///< of each repository named; 0: all that fits; negative: what is read soon
+    bool trusted = false;     ///< repositories named are read though they belong to another user
+    ui::GivenOptions given;
 };
 
 /// Fails with InvalidArgument (unknown option, a value out of range, a word that is neither a command nor a path) or

@@ -10,6 +10,7 @@
 #include <QHash>
 #include <QPainter>
 #include <QScrollBar>
+#include <QSignalBlocker>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -48,6 +49,19 @@ QStringList comparableQuestions(const QList<agents::Agent*>& agents)
     return questions;
 }
 
+/// The question that was asked last, of any pane.
+QString newestQuestion(const QList<agents::Agent*>& agents)
+{
+    const agents::Message* newest = nullptr;
+    for (const agents::Agent* agent : agents) {
+        for (const agents::Message& message : agent->messages()) {
+            if (message.role == agents::MessageRole::User && (!newest || qint64(message.id) > qint64(newest->id)))
+                newest = &message;
+        }
+    }
+    return newest ? newest->text : QString();
+}
+
 const agents::Message* answerTo(const agents::Agent& agent, const QString& question)
 {
     const QList<agents::Message>& messages = agent.messages();
@@ -82,9 +96,9 @@ CompareView::CompareView(const QList<agents::Agent*>& agents, QWidget* parent)
     layout->addLayout(m_row, 1);
 
     connect(back, &QPushButton::clicked, this, &CompareView::closed);
-    const QStringList questions = comparableQuestions(agents);
-    for (const QString& question : questions)
+    for (const QString& question : comparableQuestions(agents))
         m_questions->addItem(question.simplified(), question);
+    m_newest = newestQuestion(agents);
     connect(m_questions, &QComboBox::currentIndexChanged, this,
             [this] { showQuestion(m_questions->currentData().toString()); });
     connect(Theme::instance(), &Theme::changed, this, qOverload<>(&QWidget::update));
@@ -105,7 +119,52 @@ CompareView::CompareView(const QList<agents::Agent*>& agents, QWidget* parent)
             if (TranscriptView* view = viewOf(agent))
                 view->updateMessage(message);
         });
+        connect(agent, &agents::Agent::messageAdded, this, &CompareView::refreshSoon);
+        connect(agent, &agents::Agent::conversationReset, this, &CompareView::refreshSoon);
+        connect(agent, &agents::Agent::contextChanged, this, &CompareView::refreshSoon);
     }
+}
+
+/// A question to all brings many signals; what is shown follows once they are through.
+void CompareView::refreshSoon()
+{
+    if (!std::exchange(m_refreshing, true))
+        QMetaObject::invokeMethod(this, &CompareView::refresh, Qt::QueuedConnection);
+}
+
+/// The list anew. Who looks at the newest question is shown the one asked since; an older one stays.
+void CompareView::refresh()
+{
+    m_refreshing = false;
+    const QString shown = m_questions->currentData().toString();
+    const QString newest = newestQuestion(m_agents);
+    const QString wanted = shown.isEmpty() || shown == m_newest ? newest : shown;
+    m_newest = newest;
+    {
+        const QSignalBlocker quiet(m_questions);
+        m_questions->clear();
+        for (const QString& question : comparableQuestions(m_agents))
+            m_questions->addItem(question.simplified(), question);
+        m_questions->setCurrentIndex(qMax(m_questions->findData(wanted), m_questions->count() > 0 ? 0 : -1));
+    }
+    if (const QString now = m_questions->currentData().toString(); !isShown(now))
+        showQuestion(now);
+}
+
+/// Whether the columns are those that showQuestion() would make.
+bool CompareView::isShown(const QString& question) const
+{
+    qsizetype at = 0;
+    for (const agents::Agent* agent : m_agents) {
+        const agents::Message* answer = question.isEmpty() ? nullptr : answerTo(*agent, question);
+        if (!answer)
+            continue;
+        if (at >= m_columns.size() || m_columns[at].agent != agent || m_columns[at].answer != answer->id ||
+            m_columns[at].newest != (agent->messages().last().id == answer->id))
+            return false;
+        ++at;
+    }
+    return at > 0 && at == m_columns.size();
 }
 
 void CompareView::showQuestion(const QString& question)
@@ -137,25 +196,25 @@ void CompareView::showQuestion(const QString& question)
         layout->addWidget(new Separator);
         auto* view = new TranscriptView;
         view->setAccessibleName(tr("Answer of %1").arg(agent->name()));
-        view->setShowsNewest(agent->messages().last().id == answer->id);
+        const bool newest = agent->messages().last().id == answer->id;
+        view->setShowsNewest(newest);
         view->setMessages({*answer});
         view->verticalScrollBar()->setValue(0);
         layout->addWidget(view, 1);
         m_row->addWidget(card, 1);
-        m_columns += {agent, card, view};
+        m_columns += {agent, card, view, answer->id, newest};
         connect(view, &TranscriptView::citationActivated, this, [this, agent](const agents::Citation& citation) {
             emit citationActivated(agent->context().id, citation);
         });
-        connect(view, &TranscriptView::regenerateRequested, this, [this, agent, question, id = answer->id] {
-            // Only the newest answer can be written again; an older one stays as it is.
-            if (agent->messages().isEmpty() || agent->messages().last().id != id || !agent->regenerate())
+        // Only the newest answer can be written again or go on; an older one offers neither.
+        const auto ask = [this, agent, id = answer->id](Result<void> (agents::Agent::*what)()) {
+            if (agent->messages().isEmpty() || agent->messages().last().id != id)
                 return;
-            QMetaObject::invokeMethod(this, [this, question] { showQuestion(question); }, Qt::QueuedConnection);
-        });
-        connect(view, &TranscriptView::continueRequested, this, [agent, id = answer->id] {
-            if (!agent->messages().isEmpty() && agent->messages().last().id == id)
-                static_cast<void>(agent->continueAnswer()); // what it adds arrives as text; refused, nothing changes
-        });
+            if (const Result<void> done = (agent->*what)(); !done)
+                emit noticed(QString::fromStdString(done.error().message));
+        };
+        connect(view, &TranscriptView::regenerateRequested, this, [ask] { ask(&agents::Agent::regenerate); });
+        connect(view, &TranscriptView::continueRequested, this, [ask] { ask(&agents::Agent::continueAnswer); });
         connect(view, &TranscriptView::copyAnswerRequested, this,
                 [view] { QGuiApplication::clipboard()->setText(view->messages().front().text); });
         connect(view->verticalScrollBar(), &QScrollBar::valueChanged, this,
@@ -166,7 +225,7 @@ void CompareView::showQuestion(const QString& question)
             new TextLabel(tr("Nothing to compare yet: ask all agents one question."), TextRole::Body, Tone::Muted);
         none->setAlignment(Qt::AlignCenter);
         m_row->addWidget(none);
-        m_columns += {nullptr, none, nullptr};
+        m_columns += {nullptr, none, nullptr, {}, false};
     }
 }
 

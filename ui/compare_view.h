@@ -30,6 +30,8 @@ public:
 signals:
     void citationActivated(octavo::agents::ContextId context, const octavo::agents::Citation& citation);
     void closed();
+    /// Something to tell for a moment, at the bottom of the window.
+    void noticed(const QString& text);
 
 protected:
     void paintEvent(QPaintEvent* event) override;
@@ -39,7 +41,12 @@ private:
         agents::Agent* agent;
         QWidget* widget;
         TranscriptView* view;
+        agents::MessageId answer{};
+        bool newest = false; ///< the answer is the conversation's last message
     };
+    void refreshSoon();
+    void refresh();
+    bool isShown(const QString& question) const;
     void showQuestion(const QString& question);
     void scrollTogether(TranscriptView* moved, int value);
 
@@ -47,7 +54,8 @@ private:
     QComboBox* m_questions;
     QHBoxLayout* m_row;
     QList<Column> m_columns;
-    bool m_scrolling = false;
+    QString m_newest; ///< the question that was asked last, when last looked
+    bool m_scrolling = false, m_refreshing = false;
 };
 
 } // namespace octavo::ui

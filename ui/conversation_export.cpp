@@ -5,6 +5,7 @@
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
+#include <QRegularExpression>
 
 namespace octavo::ui {
 namespace {
@@ -59,6 +60,56 @@ QJsonObject figuresObject(const AnswerFigures& figures)
     return object;
 }
 
+/// A question as a block quote that keeps its lines.
+QString quoted(const QString& question)
+{
+    QString out;
+    const QStringList lines = question.trimmed().split(u'\n');
+    for (qsizetype i = 0; i < lines.size(); ++i) {
+        const bool breaks = i + 1 < lines.size() && !lines[i].trimmed().isEmpty() && !lines[i + 1].trimmed().isEmpty();
+        out += lines[i].isEmpty() ? QStringLiteral(">\n")
+                                  : QStringLiteral("> ") + lines[i] + (breaks ? QStringLiteral("  \n") : QStringLiteral("\n"));
+    }
+    return out;
+}
+
+/// The line that ends the code block in which `text` stops; empty where it stops in none. One inside a quote ends with
+/// the quote.
+QString missingFence(const QString& text)
+{
+    static const QRegularExpression fence(QStringLiteral("^( *(?:(?:[-*+]|\\d{1,9}[.)]) +)?)(`{3,}|~{3,})(.*)$"));
+    QString indent, open;
+    for (const QString& line : text.split(u'\n')) {
+        const QRegularExpressionMatch match = fence.match(line);
+        if (!match.hasMatch())
+            continue;
+        const QString marks = match.captured(2), rest = match.captured(3);
+        if (open.isEmpty()) {
+            if (marks[0] == u'`' && rest.contains(u'`')) // a code span
+                continue;
+            open = marks;
+            indent = QString(match.capturedLength(1), u' ');
+        } else if (marks[0] == open[0] && marks.size() >= open.size() && rest.trimmed().isEmpty() &&
+                   match.captured(1).trimmed().isEmpty()) {
+            open.clear();
+        }
+    }
+    return open.isEmpty() ? QString() : indent + open;
+}
+
+/// `text` as a code span, whatever backticks are in it.
+QString codeSpan(const QString& text)
+{
+    int run = 0, longest = 0;
+    for (const QChar c : text) {
+        run = c == u'`' ? run + 1 : 0;
+        longest = qMax(longest, run);
+    }
+    const QString ticks(longest + 1, u'`');
+    const QString room = text.startsWith(u'`') || text.endsWith(u'`') ? QStringLiteral(" ") : QString();
+    return ticks + room + text + room + ticks;
+}
+
 } // namespace
 
 QString conversationAsMarkdown(const Agent& agent)
@@ -68,17 +119,20 @@ QString conversationAsMarkdown(const Agent& agent)
         out += QStringLiteral("\n%1\n").arg(about);
     for (const Message& message : agent.messages()) {
         if (message.role == MessageRole::User) {
-            out += QStringLiteral("\n## ") + message.text.simplified() + u'\n';
+            out += u'\n' + quoted(message.text);
             continue;
         }
         out += u'\n' + message.text;
         if (!message.text.endsWith(u'\n'))
             out += u'\n';
+        if (const QString fence = missingFence(message.text); !fence.isEmpty())
+            out += fence + u'\n';
         for (const Citation& citation : message.citations) {
             out += QStringLiteral("\n- ") + citationName(citation.state);
             if (!citation.displayPath.isEmpty())
-                out += QStringLiteral(": `") + citation.displayPath +
-                       (citation.line > 0 ? u':' + QString::number(citation.line) : QString()) + u'`';
+                out += QStringLiteral(": ") +
+                       codeSpan(citation.displayPath +
+                                (citation.line > 0 ? u':' + QString::number(citation.line) : QString()));
         }
         if (!message.citations.isEmpty())
             out += u'\n';

@@ -9,7 +9,8 @@
 
 namespace octavo::ui {
 
-/// Questions are headings, answers stand as they were written, each citation with what was found.
+/// Questions are block quotes that keep their lines; answers stand as they were written (a code block in which one was
+/// stopped is closed), each citation with what was found.
 QString conversationAsMarkdown(const agents::Agent& agent);
 
 /// One object: context, commit, messages with times, states, figures and citations.

@@ -11,6 +11,7 @@
 #include "ui/sidebar/commit_watch.h"
 #include "ui/sidebar/sidebar.h"
 #include "ui/start_page.h"
+#include "ui/take_up.h"
 #include "ui/write_file.h"
 
 #include <QAction>
@@ -107,6 +108,11 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
     });
     connect(m_start, &StartPage::addRepositoryRequested, this, &MainWindow::addRepositoryRequested);
     connect(m_start, &StartPage::openRequested, this, &MainWindow::openRequested);
+    connect(m_start, &StartPage::trustRequested, this, [this](const QString& folder) {
+        setExpectingContext(true);
+        emit trustRequested(folder);
+    });
+    connect(m_start, &StartPage::chooseFilesRequested, this, &MainWindow::chooseFilesRequested);
     connect(m_start, &StartPage::settingsRequested, this, &MainWindow::settingsRequested);
     connect(m_start, &StartPage::quitRequested, this, &QWidget::close);
     connect(qApp, &QApplication::focusChanged, this, [this](QWidget*, QWidget* now) {
@@ -119,6 +125,7 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
     });
 
     connect(workbench, &agents::Workbench::loadProgress, m_start, &StartPage::showLoading);
+    connect(workbench, &agents::Workbench::settingsRead, this, &MainWindow::restoreLook);
     connect(workbench, &agents::Workbench::ready, this, &MainWindow::becomeReady);
     connect(workbench, &agents::Workbench::failed, this, [this](const Error& error) {
         m_start->showFailure(error);
@@ -173,12 +180,14 @@ void MainWindow::becomeReady()
     });
     connect(m_sidebar, &Sidebar::deleteConversationRequested, this,
             [this](agents::ConversationId id, const QString& title) {
+                const QString notice = tr("\u201c%1\u201d deleted").arg(title.left(40));
                 m_workbench->deleteConversation(id);
-                m_notices->offer(tr("\u201c%1\u201d deleted").arg(title.left(40)), tr("Undo"),
-                                 [this, id] { m_workbench->undoDelete(id); });
+                m_deleted += {id, notice};
+                m_notices->offer(notice, tr("Undo"), [this, id] { undoDelete(id); });
             });
     makePanes();
-    restoreSettings();
+    restoreLook();
+    restorePanes();
     showPage();
     // The contexts of earlier sessions are told after this.
     QTimer::singleShot(0, m_sidebar->commitWatch(), &CommitWatch::look);
@@ -209,6 +218,7 @@ void MainWindow::makePanes()
             exportConversation();
         });
         connect(pane, &Pane::noticed, m_notices, &NoticeBar::tell);
+        connect(pane, &Pane::offered, m_notices, &NoticeBar::offer);
         connect(agent, &agents::Agent::contextChanged, this, [this, pane](const agents::ContextInfo& context) {
             if (pane == currentPane())
                 m_sidebar->setCurrentContext(context.id);
@@ -222,11 +232,10 @@ void MainWindow::showPage()
 {
     if (!m_ready)
         return;
-    bool any = m_usedPanes || !m_workbench->contexts().isEmpty() || m_expecting;
+    m_usedPanes = m_usedPanes || !m_workbench->contexts().isEmpty();
     for (const Pane* pane : m_grid->panes())
-        any = any || !pane->agent()->messages().isEmpty();
-    m_usedPanes = any;
-    if (!any) {
+        m_usedPanes = m_usedPanes || !pane->agent()->messages().isEmpty();
+    if (!m_usedPanes && !m_expecting) {
         m_start->showWelcome(m_workbench->model(), m_demoModel);
         m_stack->setCurrentWidget(m_start);
         return;
@@ -247,7 +256,29 @@ void MainWindow::setDemoModel(bool demo)
 void MainWindow::setExpectingContext(bool expecting)
 {
     m_expecting = expecting;
+    if (expecting)
+        m_start->clearProblems();
     showPage();
+    if (!expecting) {
+        for (const OpenProblem& problem : std::exchange(m_openProblems, {}))
+            showOpenProblem(problem);
+    }
+}
+
+void MainWindow::showOpenProblem(const OpenProblem& problem)
+{
+    if (m_expecting)
+        m_openProblems += problem;
+    else if (!m_usedPanes)
+        m_start->addProblem(problem);
+    else if (problem.canTrust)
+        m_notices->offer(problem.text, tr("Trust for Octavo only"), [this, problem] {
+            emit trustRequested(problem.folder);
+        });
+    else
+        m_notices->offer(problem.text, tr("Choose files\u2026"), [this, problem] {
+            emit chooseFilesRequested(problem.folder);
+        });
 }
 
 void MainWindow::setDashboard(QWidget* dashboard)
@@ -299,14 +330,40 @@ void MainWindow::stepPane(int direction)
 
 void MainWindow::askAll(const QString& question)
 {
-    const int asked = m_workbench->askAll(question);
-    if (asked == 0) {
-        m_notices->tell(m_workbench->contexts().isEmpty() ? tr("No pane has a context yet: add a repository first.")
-                                                          : tr("No pane is free: wait for an answer or stop one."));
-        return;
+    const agents::AskedAll all = m_workbench->askAll(question);
+    if (all.asked == 0 && all.refused.isEmpty())
+        return m_notices->tell(m_workbench->contexts().isEmpty()
+                                   ? tr("No pane has a context yet: add a repository first.")
+                                   : tr("No pane has a context: choose one in a pane's header, or use one in all panes."));
+    int busy = 0;
+    QStringList why;
+    for (const auto& [agent, error] : all.refused) {
+        if (error.code == ErrorCode::Busy)
+            ++busy;
+        else
+            why += QStringLiteral("%1: %2").arg(m_workbench->agent(agent)->name(), QString::fromStdString(error.message));
     }
-    m_header->askField()->clear();
-    m_notices->tell(tr("Sent to %n panes", nullptr, asked));
+    if (all.asked == 0 && why.isEmpty())
+        return m_notices->tell(tr("No pane is free: wait for an answer or stop one."));
+    QStringList lines{all.asked > 0 ? tr("Sent to %n panes", nullptr, all.asked) : tr("Sent to no pane")};
+    if (busy > 0)
+        lines += tr("%n panes are busy.", nullptr, busy);
+    constexpr qsizetype mostReasons = 3;
+    lines += why.mid(0, mostReasons);
+    if (why.size() > mostReasons)
+        lines += tr("%n more refused it.", nullptr, int(why.size() - mostReasons));
+    if (all.asked > 0)
+        m_header->askField()->clear();
+    m_notices->tell(lines.join(u'\n'));
+}
+
+void MainWindow::undoDelete(agents::ConversationId id)
+{
+    for (qsizetype i = m_deleted.size() - 1; i >= 0; --i) {
+        if (m_deleted[i].first == id)
+            m_notices->withdraw(m_deleted.takeAt(i).second);
+    }
+    m_workbench->undoDelete(id);
 }
 
 void MainWindow::useContext(agents::ContextId context, bool everywhere)
@@ -350,6 +407,7 @@ void MainWindow::setCompare(bool on)
             shown += pane->agent();
         m_compare = new CompareView(shown);
         connect(m_compare, &CompareView::citationActivated, this, &MainWindow::citationActivated);
+        connect(m_compare, &CompareView::noticed, m_notices, &NoticeBar::tell);
         connect(m_compare, &CompareView::closed, this, [this] { m_header->compareButton()->setChecked(false); });
         m_stack->addWidget(m_compare);
         m_stack->setCurrentWidget(m_compare);
@@ -388,15 +446,19 @@ void MainWindow::exportTo(const QString& path)
     const agents::Agent& agent = *currentPane()->agent();
     const bool json = path.endsWith(u".json", Qt::CaseInsensitive);
     const QByteArray content = json ? conversationAsJson(agent) : conversationAsMarkdown(agent).toUtf8();
-    writeFile(path, content).then(this, [this, path](const Result<void>& written) {
+    takeUp(writeFile(path, content), this, [this, path](const Result<void>& written) {
         m_notices->tell(written ? tr("Exported to %1").arg(path) : QString::fromStdString(written.error().message));
     });
 }
 
 // ---------------------------------------------------------------- settings and closing
 
-void MainWindow::restoreSettings()
+/// Theme, text size, keys and where the window stands, as soon as they are known, and once: what is moved while the
+/// model loads stays where it was put.
+void MainWindow::restoreLook()
 {
+    if (std::exchange(m_lookRestored, true))
+        return;
     bool ok = false;
     const qreal scale = m_workbench->setting(setting_keys::textScale).toDouble(&ok);
     const SchemeChoice scheme = Theme::choiceFromName(m_workbench->setting(setting_keys::scheme));
@@ -405,11 +467,15 @@ void MainWindow::restoreSettings()
             Theme::instance()->apply(scheme, ok && scale > 0 ? scale : Theme::instance()->textScale());
     }
     loadKeys(m_commands, *m_workbench);
+    if (const QString geometry = m_workbench->setting(setting_keys::geometry); !geometry.isEmpty())
+        restoreGeometry(QByteArray::fromBase64(geometry.toLatin1()));
+}
+
+void MainWindow::restorePanes()
+{
     m_grid->setOrder(m_workbench->setting(setting_keys::paneOrder));
     if (const QString shape = m_workbench->setting(setting_keys::gridShape); !shape.isEmpty())
         m_grid->setShape(gridShapeFromName(shape));
-    if (const QString geometry = m_workbench->setting(setting_keys::geometry); !geometry.isEmpty())
-        restoreGeometry(QByteArray::fromBase64(geometry.toLatin1()));
     if (const QString state = m_workbench->setting(setting_keys::state); !state.isEmpty())
         restoreState(QByteArray::fromBase64(state.toLatin1()));
     if (m_header->askField()->text().isEmpty())

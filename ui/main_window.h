@@ -8,6 +8,7 @@
 
 #include "agents/workbench.h"
 #include "ui/pane_grid.h"
+#include "ui/repository_intake.h"
 
 #include <QKeySequence>
 #include <QMainWindow>
@@ -47,6 +48,8 @@ public:
     void setDemoModel(bool demo);
     /// While repositories are on their way in, the first page waits.
     void setExpectingContext(bool expecting);
+    /// A repository that could not be opened: on the first page, or as a notice once panes are in use.
+    void showOpenProblem(const OpenProblem& problem);
 
     /// To the front, from wherever it is.
     void raiseWindow();
@@ -59,6 +62,10 @@ signals:
     /// These folders are to be read with what is read soon, without questions.
     void openRequested(const QStringList& folders);
     void addRepositoryRequested();
+    /// The wizard, with this folder in it.
+    void chooseFilesRequested(const QString& folder);
+    /// This folder is to be read though it belongs to another user.
+    void trustRequested(const QString& folder);
     void settingsRequested();
     /// Another choice of files for a context.
     void changeContextRequested(octavo::agents::ContextId context);
@@ -75,10 +82,12 @@ private:
     QAction* command(const char* id, const QString& text, const QList<QKeySequence>& keys, std::function<void()> run,
                      const char* iconName);
     void makePanes();
-    void restoreSettings();
+    void restoreLook();
+    void restorePanes();
     void saveSettings();
     void showPage();
     void askAll(const QString& question);
+    void undoDelete(agents::ConversationId id);
     void focusContent();
     void focusPane(int place);
     void stepPane(int direction);
@@ -97,8 +106,10 @@ private:
     QDockWidget* m_sideDock;
     QDockWidget* m_dashboardDock;
     QList<QAction*> m_commands;
+    QList<std::pair<agents::ConversationId, QString>> m_deleted; ///< since the start, with what was said of it
     QTimer m_askDraftTimer; ///< what is typed for all agents is kept as the panes' drafts are
-    bool m_ready = false, m_demoModel = false, m_expecting = false, m_usedPanes = false;
+    bool m_ready = false, m_lookRestored = false, m_demoModel = false, m_expecting = false, m_usedPanes = false;
+    QList<OpenProblem> m_openProblems; ///< to be told once it is known which page stays
     QString m_saveProblem; ///< may be known before there are panes
 };
 

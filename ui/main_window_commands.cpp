@@ -3,6 +3,7 @@
 #include "ui/command_keys.h"
 #include "ui/command_palette.h"
 #include "ui/header_bar.h"
+#include "ui/notice_bar.h"
 #include "ui/pane/pane.h"
 #include "ui/sidebar/sidebar.h"
 
@@ -83,6 +84,13 @@ void MainWindow::makeCommands()
             m_sidebar->focusSearch();
     };
     add("searchHistory", tr("Search the history"), "Ctrl+Shift+F", searchHistory, "history");
+    const auto undoDelete = [this] {
+        if (m_deleted.isEmpty())
+            m_notices->tell(tr("No conversation was deleted since the start."));
+        else
+            this->undoDelete(m_deleted.back().first);
+    };
+    add("undoDelete", tr("Bring back the deleted conversation"), "Ctrl+Shift+T", undoDelete);
     menu->addSeparator();
     add(
         "zoom", tr("Zoom the pane, and back"), "F11", [this] { m_grid->setZoomed(!m_grid->isZoomed()); }, "zoom");

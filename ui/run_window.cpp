@@ -26,10 +26,10 @@ const char* const demoModelName = "demo-model";
 
 } // namespace
 
-int runWindow(const agents::WorkbenchOptions& options, const QStringList& repositories, qint64 tokenBudget)
+int runWindow(const agents::WorkbenchOptions& options, const WindowStart& start)
 {
     SingleInstance instance(options.databasePath);
-    if (!instance.isFirst() && instance.raiseFirst(repositories))
+    if (!instance.isFirst() && instance.raiseFirst(start.repositories))
         return 0;
 
     installTranslation(QLocale());
@@ -37,20 +37,27 @@ int runWindow(const agents::WorkbenchOptions& options, const QStringList& reposi
     QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
     agents::WorkbenchOptions chosen = options;
     const StartupSettings settings = StartupSettings::load();
-    settings.applyTo(chosen, options.engine.modelDir.filename() != demoModelName);
+    settings.applyTo(chosen, start.given);
     agents::Workbench workbench(chosen);
     MainWindow window(&workbench);
     window.setDashboard(new DashboardPanel(&workbench));
-    QObject::connect(window.findChild<DashboardPanel*>(), &DashboardPanel::exportFailed, window.notices(), &NoticeBar::tell);
+    const auto* dashboard = window.findChild<DashboardPanel*>();
+    QObject::connect(dashboard, &DashboardPanel::exportFailed, window.notices(), &NoticeBar::tell);
+    QObject::connect(dashboard, &DashboardPanel::exported, window.notices(), [&window](const QString& path) {
+        window.notices()->tell(MainWindow::tr("Exported to %1").arg(path));
+    });
     new WindowTools(&window, settings);
     window.setDemoModel(chosen.engine.modelDir.filename() == demoModelName);
 
     RepositoryIntake intake(&workbench);
-    intake.setTokenBudget(tokenBudget);
+    intake.setTokenBudget(start.tokenBudget);
+    if (start.trusted)
+        intake.trustAtStart(start.repositories);
     QObject::connect(&intake, &RepositoryIntake::shortened, window.notices(), &NoticeBar::tell);
-    QObject::connect(&intake, &RepositoryIntake::failed, window.notices(), &NoticeBar::tell);
+    QObject::connect(&intake, &RepositoryIntake::failed, &window, &MainWindow::showOpenProblem);
+    QObject::connect(&window, &MainWindow::trustRequested, &intake, &RepositoryIntake::trust);
     QObject::connect(&intake, &RepositoryIntake::finished, &window, [&] { window.setExpectingContext(false); });
-    QStringList early = repositories; // named before the model was loaded
+    QStringList early = start.repositories; // named before the model was loaded
     const auto take = [&](const QStringList& paths) {
         if (!workbench.isReady()) {
             early += paths;

@@ -16,6 +16,8 @@ inline const QString scheme = QStringLiteral("theme/scheme");        ///< Theme:
 inline const QString textScale = QStringLiteral("theme/text-scale"); ///< "1", "1.25", "2"
 inline const QString editor = QStringLiteral("editor/command");      ///< how to open a file at a line
 
+/// + a folder: its repository is read though it belongs to another user.
+inline const QString trustedPrefix = QStringLiteral("trusted/");
 inline const QString shortcutPrefix = QStringLiteral("shortcuts/"); ///< + a command's id; see command_keys.h
 
 } // namespace octavo::ui::setting_keys

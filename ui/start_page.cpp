@@ -26,6 +26,9 @@ StartPage::StartPage(QWidget* parent)
     , m_quit(makeButton(tr("Quit")))
     , m_drop(new TextLabel(tr("or drop a folder here"), TextRole::Small, Tone::Muted))
 {
+    m_problems = new QWidget;
+    m_problemRows = new QVBoxLayout(m_problems);
+    m_problemRows->setContentsMargins({});
     m_card = buildModelCard();
     setAcceptDrops(true);
     auto* column = new QVBoxLayout;
@@ -52,6 +55,7 @@ StartPage::StartPage(QWidget* parent)
     column->addWidget(m_stage);
     column->addLayout(first);
     column->addLayout(buttons);
+    column->addWidget(m_problems);
     column->addSpacing(metrics::padding);
     column->addWidget(m_card);
     column->addStretch(3);
@@ -150,8 +154,43 @@ void StartPage::show(const QString& title, const QString& text)
     m_text->setVisible(!text.isEmpty());
     for (QWidget* part : {static_cast<QWidget*>(m_meter), static_cast<QWidget*>(m_stage), static_cast<QWidget*>(m_open),
                           static_cast<QWidget*>(m_add), static_cast<QWidget*>(m_settings),
-                          static_cast<QWidget*>(m_quit), static_cast<QWidget*>(m_drop), m_card})
+                          static_cast<QWidget*>(m_quit), static_cast<QWidget*>(m_drop), m_problems, m_card})
         part->hide();
+}
+
+void StartPage::addProblem(const OpenProblem& problem)
+{
+    auto* card = new Card(Card::Fill::Panel);
+    card->setOutline(Tone::Warning);
+    auto* folder = new TextLabel(problem.folder, TextRole::Code);
+    auto* text = new TextLabel(problem.text, TextRole::Small, Tone::Muted);
+    folder->setElided(true);
+    folder->setToolTip(plainTip(problem.folder));
+    text->setWordWrap(true);
+    auto* layout = new QVBoxLayout(card);
+    layout->setContentsMargins(16, metrics::padding, 16, metrics::padding);
+    layout->addWidget(folder);
+    layout->addWidget(text);
+    auto* buttons = new QHBoxLayout;
+    const auto add = [&](const QString& words, void (StartPage::*request)(const QString&)) {
+        QPushButton* button = makeButton(words);
+        button->setAccessibleName(tr("%1: %2").arg(words, problem.folder));
+        connect(button, &QPushButton::clicked, this, [this, request, at = problem.folder] { emit (this->*request)(at); });
+        buttons->addWidget(button);
+    };
+    if (problem.canTrust)
+        add(tr("Trust for Octavo only"), &StartPage::trustRequested);
+    add(tr("Choose files\u2026"), &StartPage::chooseFilesRequested);
+    buttons->addStretch();
+    layout->addLayout(buttons);
+    m_problemRows->addWidget(card);
+    m_problems->show();
+}
+
+void StartPage::clearProblems()
+{
+    qDeleteAll(m_problems->findChildren<Card*>(QString(), Qt::FindDirectChildrenOnly));
+    m_problems->hide();
 }
 
 void StartPage::showLoading(const QString& stage, qint64 done, qint64 total)
@@ -182,6 +221,7 @@ void StartPage::showWelcome(const engine::ModelInfo& model, bool demoModel)
     for (QWidget* part : {static_cast<QWidget*>(m_open), static_cast<QWidget*>(m_add),
                           static_cast<QWidget*>(m_settings), static_cast<QWidget*>(m_drop), m_card})
         part->show();
+    m_problems->setVisible(m_problemRows->count() > 0);
     m_open->setFocus(Qt::OtherFocusReason);
     m_factRows->setVisible(demoModel);
     if (!demoModel) {

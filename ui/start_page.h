@@ -4,6 +4,9 @@
 
 #include "agents/workbench.h"
 #include "ui/controls.h"
+#include "ui/repository_intake.h"
+
+class QVBoxLayout;
 
 namespace octavo::ui {
 
@@ -18,12 +21,17 @@ public:
     void showFailure(const Error& error);
     /// No repository yet: what Octavo is, what the loaded model can do, and where to begin.
     void showWelcome(const engine::ModelInfo& model, bool demoModel);
+    /// What could not be opened stands there until something is opened again.
+    void addProblem(const OpenProblem& problem);
+    void clearProblems();
 
 signals:
     /// Reads these folders with what is read soon, without questions.
     void openRequested(const QStringList& folders);
     /// Has the wizard choose what is read.
     void addRepositoryRequested();
+    void chooseFilesRequested(const QString& folder);
+    void trustRequested(const QString& folder);
     void settingsRequested();
     void quitRequested();
 
@@ -46,6 +54,8 @@ private:
     QPushButton* m_settings;
     QPushButton* m_quit;
     TextLabel* m_drop;
+    QWidget* m_problems;
+    QVBoxLayout* m_problemRows;
     QWidget* m_card = nullptr;
     TextLabel* m_cardTitle = nullptr;
     QList<TextLabel*> m_facts; ///< can, cannot, next: texts of the card

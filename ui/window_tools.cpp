@@ -17,6 +17,10 @@ WindowTools::WindowTools(MainWindow* window, const StartupSettings& settings)
         if (AddRepositoryDialog* dialog = openWizard())
             dialog->startFrom(context);
     });
+    connect(window, &MainWindow::chooseFilesRequested, this, [this](const QString& folder) {
+        if (AddRepositoryDialog* dialog = openWizard())
+            dialog->setFolder(folder);
+    });
     connect(window, &MainWindow::settingsRequested, this, &WindowTools::openSettings);
     connect(window, &MainWindow::citationActivated, this,
             [this](agents::ContextId context, const agents::Citation& citation) {

@@ -23,6 +23,7 @@ struct BackendOptions {
     std::string cpuPath;                ///< "plain", "avx2", "avx512"; empty: the best this CPU has
     std::int64_t contextLimit = 0;      ///< the longest sequence that will be asked for
     std::int64_t memoryBudgetBytes = 0; ///< for all sequences together; 0: the backend sets no limit of its own
+    int sequences = 8;                  ///< long ones at once: a GPU's hot buffers share what is left between so many
     SparseMode sparse = SparseMode::Auto;
     SparseSettings sparseSettings;
     bool quantize = false;              ///< dense linears of the layers to int4 while loading, where the device can

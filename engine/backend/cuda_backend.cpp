@@ -152,15 +152,10 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_hostPages = makeHostPages(pageBytes);
     std::size_t freeBytes = 0, totalBytes = 0;
     OCTAVO_CHECK(checkCuda(cudaMemGetInfo(&freeBytes, &totalBytes), "tell how much memory is free"));
-    // A sequence's hot buffer: as the settings say where they say something of their own, else a sixteenth of what is
-    // left.
-    const std::int64_t asked = options.sparseSettings.hotBufferBytes;
-    const std::int64_t hotBytes =
-        asked == SparseSettings{}.hotBufferBytes ? std::max(asked, std::int64_t(freeBytes) / 16) : asked;
     OCTAVO_TRY(m_sparse,
                CudaSparse::create(c, weights.hash, options.sparse, options.sparseSettings,
                                   options.sketchBasis.empty() ? weights.dir / "basis.safetensors" : options.sketchBasis,
-                                  !options.sketchBasis.empty(), m_contextLimit, hotBytes));
+                                  !options.sketchBasis.empty(), m_contextLimit));
     m_maxSplits =
         std::max((limit + maxRows + rowsPerSplit - 1) / rowsPerSplit, m_sparse.available() ? m_sparse.maxSplits() : 0);
     MemoryLayout tables;
@@ -244,6 +239,25 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
                                               std::min(mostPrefillBytes, std::int64_t(freeBytes) / 8), paths));
     if (options.prefillBlocks && !m_prefill.available())
         spdlog::warn("Contexts are read through the kernels for few rows: {}", m_prefill.why());
+    return shareRest(options);
+}
+
+/// Hot buffers get what is left once everything else has its place, unless the settings name a size.
+Result<void> CudaBackend::shareRest(const BackendOptions& options)
+{
+    const std::int64_t asked = options.sparseSettings.hotBufferBytes;
+    if (!m_sparse.available() || asked != SparseSettings{}.hotBufferBytes)
+        return {};
+    std::size_t freeBytes = 0, totalBytes = 0;
+    OCTAVO_CHECK(checkCuda(cudaMemGetInfo(&freeBytes, &totalBytes), "tell how much memory is free"));
+    std::int64_t left = std::int64_t(freeBytes);
+    if (m_budget > 0)
+        left = std::min(left, m_budget);
+    const std::int64_t checkpoints = checkpointsPerSequence * frozenBytes();
+    const std::int64_t own =
+        stateBytes() + m_sparse.sketchBytes(m_contextLimit) + freshPages * m_devicePages->pageBytes();
+    const std::int64_t sequences = std::max(1, options.sequences);
+    m_sparse.setHotBytes(std::max(asked, (left - keptFreeBytes) / sequences - own - checkpoints));
     return {};
 }
 
@@ -341,7 +355,8 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
     const std::int64_t shared = frozen ? pagesOf(held) : held / rowPageTokens;
     const std::int64_t newPages = pagesOf(maxTokens) - shared;
     const bool tiered = !frozen && m_sparse.wanted(maxTokens);
-    const std::int64_t needed = pagesOnDevice(newPages, tiered) * m_devicePages->pageBytes() + stateBytes() +
+    const std::int64_t needed = pagesOnDevice(newPages, tiered) * m_devicePages->pageBytes() +
+                                (frozen && source->pendingRows == 0 ? frozenBytes() : stateBytes()) +
                                 (frozen ? 0 : m_sparse.sketchBytes(maxTokens)) +
                                 (tiered ? m_sparse.hotBytes(maxTokens) : 0);
     const std::int64_t used = m_sequenceBytes;
@@ -353,7 +368,10 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
     const cudaStream_t stream = m_stream.get();
     CudaSequence sequence{PagedRows(*m_devicePages, *m_hostPages)};
     sequence.maxTokens = maxTokens;
-    OCTAVO_TRY(sequence.memory, DeviceMemory::allocate(stateBytes(), "the state of a sequence"));
+    // What is frozen never verifies drafts: without pending rows it keeps states alone.
+    sequence.compact = frozen && source->pendingRows == 0;
+    OCTAVO_TRY(sequence.memory,
+               DeviceMemory::allocate(sequence.compact ? frozenBytes() : stateBytes(), "the state of a sequence"));
     if (tiered) {
         OCTAVO_TRY(sequence.hot, m_sparse.makeHotBuffer(maxTokens, stream));
         sequence.hot->counted = std::int64_t(m_bytesRead.at<unsigned long long>(0)[*sequence.hot->counter]);
@@ -401,9 +419,19 @@ Result<void> CudaBackend::copyState(const CudaSequence& source, CudaSequence& ta
     const cudaStream_t stream = m_stream.get();
     target.length = source.length;
     target.pendingRows = source.pendingRows;
-    OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(target.memory.at(), source.memory.at(), std::size_t(source.memory.bytes()),
-                                           cudaMemcpyDeviceToDevice, stream),
-                           "copy a sequence's state"));
+    const auto stride = [&](const CudaSequence& sequence) {
+        return sequence.compact ? m_gdnOffsets.pendingInput : m_gdnOffsets.bytes;
+    };
+    if (gdnLayers() > 0)
+        OCTAVO_CHECK(checkCuda(cudaMemcpy2DAsync(target.memory.at(), std::size_t(stride(target)), source.memory.at(),
+                                                 std::size_t(stride(source)),
+                                                 std::size_t(std::min(stride(source), stride(target))),
+                                                 std::size_t(gdnLayers()), cudaMemcpyDeviceToDevice, stream),
+                               "copy a sequence's state"));
+    if (hasMtp())
+        OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(hiddenRow(target, 0), hiddenRow(source, 0), std::size_t(hiddenBytes()),
+                                               cudaMemcpyDeviceToDevice, stream),
+                               "copy a sequence's newest row"));
     if (frozen)
         return {};
     if (target.sketch)

@@ -48,7 +48,8 @@ struct CudaSequence {
     int pendingRows = 0;     ///< confirmed, but not yet applied to the recurrent state
     std::shared_ptr<CudaSketch> sketch;
     std::optional<CudaHotBuffer> hot;
-    DeviceMemory memory; ///< state, convolution history and pending inputs of each GDN layer; then rows for MTP
+    DeviceMemory memory;  ///< state, convolution history and pending inputs of each GDN layer; then rows for MTP
+    bool compact = false; ///< frozen: without pending inputs, and with the newest row alone
 
     // MTP's row of a position needs the token after it, so the newest one is always to come. After decoding there are
     // more: they wait until drafts are wanted. Their final hidden rows, and the newest position's, lie in `memory`.
@@ -87,6 +88,15 @@ public:
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
 
+    /// For measuring speed and memory: appends `tokens` random rows instead of reading tokens. What it is behind must
+    /// be noise too.
+    Result<void> appendNoise(SlotId slot, std::int64_t tokens);
+    /// For measuring: bytes of the device, by what they are for. Any sum of them is in stats().
+    struct MemoryParts {
+        std::int64_t weights = 0, workSpace = 0, prefillScratch = 0, states = 0, sketches = 0, hotBuffers = 0, rows = 0;
+    };
+    MemoryParts memoryParts() const;
+
 private:
     static constexpr int maxRows = 64;    ///< of one pass through the layers
     static constexpr int maxPending = 32; ///< rows of a verify step that a sequence can hold
@@ -112,7 +122,7 @@ private:
         int rows = 0, parts = 0;
         int sparseRows = 0;
         std::vector<Wave> waves;
-        bool verifies = false;       ///< some rows wait for commit()
+        bool verifies = false; ///< some rows wait for commit()
         bool decode = false;
         int maxSplits = 0;           ///< of attention, rounded up
         std::int64_t pickTokens = 0; ///< that a sparse row may pick from, rounded up
@@ -140,7 +150,8 @@ private:
         int rows = 0, chains = 0, maxSplits = 0;
         auto operator<=>(const MtpShape&) const = default;
     };
-    static constexpr std::int64_t freshPages = 8; ///< that a sequence of the host tier keeps on the GPU
+    static constexpr std::int64_t checkpointsPerSequence = 2; ///< that the hot buffers leave room for
+    static constexpr std::int64_t freshPages = 8;             ///< that a sequence of the host tier keeps on the GPU
     /// Offsets into one GDN layer's part of a sequence.
     struct GdnOffsets {
         std::int64_t state = 0, history = 0, pendingInput = 0, pendingQkv = 0, pendingBeta = 0, pendingDecay = 0,
@@ -166,17 +177,24 @@ private:
 
     explicit CudaBackend(const ModelConfig& config);
     Result<void> initialise(const ModelWeights& weights, const BackendOptions& options);
+    Result<void> shareRest(const BackendOptions& options);
     std::int64_t recurrentBytes() const { return m_gdnOffsets.bytes * gdnLayers(); }
     /// Of a sequence's own memory.
     std::int64_t stateBytes() const
     {
         return std::max<std::int64_t>(256, recurrentBytes() + (hasMtp() ? (1 + mostUnfilled) * hiddenBytes() : 0));
     }
+    /// Of a frozen sequence without pending rows.
+    std::int64_t frozenBytes() const
+    {
+        return std::max<std::int64_t>(256, m_gdnOffsets.pendingInput * gdnLayers() + (hasMtp() ? hiddenBytes() : 0));
+    }
     std::int64_t hiddenBytes() const { return std::int64_t(m_config.hiddenSize) * 2; }
     /// The i-th final hidden row that a sequence keeps for MTP.
     std::uint8_t* hiddenRow(const CudaSequence& sequence, std::int64_t i) const
     {
-        return sequence.memory.at(recurrentBytes() + i * hiddenBytes());
+        const std::int64_t states = sequence.compact ? m_gdnOffsets.pendingInput * gdnLayers() : recurrentBytes();
+        return sequence.memory.at(states + i * hiddenBytes());
     }
     std::int64_t layerOffset(int attentionLayer) const; ///< of its rows in a page
     static std::int64_t pagesOf(std::int64_t tokens);
@@ -199,8 +217,8 @@ private:
 
     /// Runs the parts (at most maxRows rows) through all layers; the final norm's output is left in the work space.
     Result<void> forward(std::span<const Part> parts, bool decode);
-    /// Reads the first of `tokens`, whole blocks, through CudaPrefill and returns how many. `logits`: none, room for the
-    /// last row's, or with `everyRow` for all rows'.
+    /// Reads the first of `tokens`, whole blocks, through CudaPrefill and returns how many. `logits`: none, room for
+    /// the last row's, or with `everyRow` for all rows'.
     Result<int> readBlocks(CudaSequence& sequence, std::span<const TokenId> tokens, bool everyRow, float* logits);
     Result<void> enqueue(const PassShape& shape);
     /// Logits of `rows` rows of the pass from `firstRow` on.
@@ -267,7 +285,8 @@ private:
     MtpTableLayout m_mtpTables;
     PinnedMemory m_mtpMemory;
     Graphs<MtpShape> m_mtpGraphs;
-    PinnedMemory m_best; ///< tokens of a step's rows
+    DeviceMemory m_noise;
+    PinnedMemory m_best;                                  ///< tokens of a step's rows
     std::unique_ptr<PagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
     PinnedMemory m_bytesRead;
 

@@ -90,13 +90,11 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
             ids[row] = part.tokens[std::size_t(i)];
             positions[row] = std::int32_t(position);
             for (int layer = 0; layer < attentionLayers; ++layer)
-                targets[layer * maxRows + row] = {s.pages[position / rowPageTokens].data() + layerOffset(layer) +
-                                                      position % rowPageTokens * rowBytes,
-                                                  nullptr, s.sketch ? m_sparse.view(*s.sketch, layer) : SketchView{},
-                                                  position};
+                targets[layer * maxRows + row] = {
+                    s.pages[position / rowPageTokens].data() + layerOffset(layer) + position % rowPageTokens * rowBytes,
+                    nullptr, s.sketch ? m_sparse.view(*s.sketch, layer) : SketchView{}, position};
             if (decode && hasMtp())
-                hidden[row] = {m_workMemory.at(m_work.normed + row * hiddenBytes()),
-                               hiddenRow(s, s.heldHidden() + i)};
+                hidden[row] = {m_workMemory.at(m_work.normed + row * hiddenBytes()), hiddenRow(s, s.heldHidden() + i)};
         }
     }
     shape.rows = int(row);
@@ -231,9 +229,9 @@ Result<void> CudaBackend::enqueue(const PassShape& shape)
     OCTAVO_CHECK(checkCuda(launchAddRmsNorm(hidden, added, m_model.finalNorm, eps, normed, stream), "normalise"));
     if (!shape.decode || !hasMtp())
         return {};
-    return checkCuda(launchCopyRows(m_workMemory.at<RowCopy>(m_work.tables + m_tables.hidden), rows, int(hiddenBytes()),
-                                    stream),
-                     "keep a step's final rows");
+    return checkCuda(
+        launchCopyRows(m_workMemory.at<RowCopy>(m_work.tables + m_tables.hidden), rows, int(hiddenBytes()), stream),
+        "keep a step's final rows");
 }
 
 Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, int rows)
@@ -243,9 +241,10 @@ Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, i
         const int width = m_config.intermediateSize;
         const MatrixView<const __nv_bfloat16> gateUp{m_workMemory.at<__nv_bfloat16>(m_work.gateUp), rows, 2 * width,
                                                      2 * width};
-        OCTAVO_CHECK(checkCuda(
-            launchSiluMul(gateUp, denseView(m_workMemory.at<__nv_bfloat16>(m_work.product), rows, width), m_stream.get()),
-            "gate the MLP"));
+        OCTAVO_CHECK(
+            checkCuda(launchSiluMul(gateUp, denseView(m_workMemory.at<__nv_bfloat16>(m_work.product), rows, width),
+                                    m_stream.get()),
+                      "gate the MLP"));
     }
     return multiply(layer.down, m_work.product, rows, m_work.delta);
 }
@@ -338,12 +337,11 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
             const AttentionShape launch{count, heads, kvHeads, rowsPerSplit, shape.maxSplits};
             const std::int64_t offset = std::int64_t(first) * heads * kvHeadDim;
             const __nv_bfloat16* gate = rope.queryGate + kvHeadDim + first * rope.queryGateStride;
-            OCTAVO_CHECK(checkCuda(launchAttentionDecode(rowTable + first, launch, rope.queryOut + offset, gate,
-                                                         rope.queryGateStride, 2 * kvHeadDim,
-                                                         m_workMemory.at<float>(m_work.attentionParts),
-                                                         m_workMemory.at<__nv_bfloat16>(m_work.context) + offset,
-                                                         stream),
-                                   "attend to rows"));
+            OCTAVO_CHECK(checkCuda(
+                launchAttentionDecode(rowTable + first, launch, rope.queryOut + offset, gate, rope.queryGateStride,
+                                      2 * kvHeadDim, m_workMemory.at<float>(m_work.attentionParts),
+                                      m_workMemory.at<__nv_bfloat16>(m_work.context) + offset, stream),
+                "attend to rows"));
         }
     }
     return multiply(layer.attentionOut, m_work.context, rows, m_work.delta);
@@ -388,9 +386,10 @@ Result<void> CudaBackend::bestTokens(int rows, TokenId endId)
     const int vocab = m_config.vocabSize;
     OCTAVO_CHECK(multiply(m_model.head, m_work.normed, rows, m_work.logits, GemmOutput::Float));
     const MatrixView<const float> logits{m_workMemory.at<float>(m_work.logits), rows, vocab, vocab};
-    OCTAVO_CHECK(checkCuda(launchArgmax(logits, std::min(endId, vocab), m_workMemory.at<std::uint64_t>(m_work.bestParts),
-                                        m_workMemory.at<std::int32_t>(m_work.best), m_stream.get()),
-                           "find the best tokens"));
+    OCTAVO_CHECK(
+        checkCuda(launchArgmax(logits, std::min(endId, vocab), m_workMemory.at<std::uint64_t>(m_work.bestParts),
+                               m_workMemory.at<std::int32_t>(m_work.best), m_stream.get()),
+                  "find the best tokens"));
     OCTAVO_CHECK(checkCuda(cudaMemcpyAsync(m_best.at<std::int32_t>(0), m_workMemory.at(m_work.best),
                                            std::size_t(rows) * 4, cudaMemcpyDeviceToHost, m_stream.get()),
                            "return the best tokens"));

@@ -4,6 +4,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <cstring>
 #include <initializer_list>
 
 namespace octavo::engine
@@ -24,6 +25,27 @@ bool fitsInt4Kernel(const LinearWeight& weight)
             return false;
     }
     return true;
+}
+
+/// 16 gates, then the 16 values that they gate, and so on.
+void packGated(const LinearWeight& gate, const LinearWeight& up, std::vector<std::uint8_t>& units)
+{
+    const int width = gate.outFeatures, outFeatures = 2 * width, inFeatures = gate.inFeatures;
+    const int wordRows = inFeatures / 8, groups = (inFeatures + w4GroupSize - 1) / w4GroupSize;
+    std::vector<std::uint32_t> words(std::size_t(wordRows) * std::size_t(outFeatures));
+    std::vector<std::uint16_t> scales(std::size_t(groups) * std::size_t(outFeatures));
+    for (int n = 0; n < outFeatures; ++n) {
+        const int row = gatedRow(n, width);
+        const LinearWeight& from = row < width ? gate : up;
+        const std::size_t column = std::size_t(row % width);
+        for (int k = 0; k < wordRows; ++k)
+            words[std::size_t(k) * std::size_t(outFeatures) + std::size_t(n)] =
+                from.qweight[std::size_t(k) * std::size_t(width) + column];
+        for (int g = 0; g < groups; ++g)
+            scales[std::size_t(g) * std::size_t(outFeatures) + std::size_t(n)] =
+                from.scales[std::size_t(g) * std::size_t(width) + column];
+    }
+    packW4(words.data(), scales.data(), outFeatures, inFeatures, units);
 }
 
 std::uint16_t toBf16(float value)
@@ -69,6 +91,26 @@ Result<const void*> CudaModel::upload(const void* data, std::int64_t bytes)
     return static_cast<const void*>(m_memory.back().at());
 }
 
+Result<const void*> CudaModel::uploadPacked(const Source& source, int outFeatures, int inFeatures,
+                                            const std::function<void(std::vector<std::uint8_t>& units)>& pack)
+{
+    const std::int64_t bytes = w4PackedBytes(outFeatures, inFeatures);
+    if (const auto known = m_packed.find(source); known != m_packed.end()) {
+        OCTAVO_TRY(DeviceMemory memory, DeviceMemory::allocate(bytes, "the model's weights"));
+        OCTAVO_CHECK(checkCuda(cudaMemcpy(memory.at(), known->second, std::size_t(bytes), cudaMemcpyDeviceToDevice),
+                               "copy weights"));
+        m_bytes += bytes;
+        m_memory.push_back(std::move(memory));
+        return static_cast<const void*>(m_memory.back().at());
+    }
+    std::vector<std::uint8_t> units(static_cast<std::size_t>(bytes));
+    clearW4(units);
+    pack(units);
+    OCTAVO_TRY(const void* data, upload(units.data(), bytes));
+    m_packed.emplace(source, data);
+    return data;
+}
+
 Result<const float*> CudaModel::upload(const std::vector<float>& values)
 {
     OCTAVO_TRY(const void* data, upload(values.data(), std::int64_t(values.size() * sizeof(float))));
@@ -84,14 +126,16 @@ Result<CudaLinear> CudaModel::upload(std::span<const LinearWeight* const> parts)
     if (!std::ranges::all_of(parts, [](const LinearWeight* part) { return fitsInt4Kernel(*part); }))
         return uploadDense(parts);
     const int inFeatures = parts[0]->inFeatures;
-    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(outFeatures, inFeatures)));
-    clearW4(units);
-    int firstOut = 0;
-    for (const LinearWeight* part : parts) {
-        packW4(part->qweight, part->scales, part->outFeatures, inFeatures, units, firstOut);
-        firstOut += part->outFeatures;
-    }
-    OCTAVO_TRY(const void* data, upload(units.data(), std::int64_t(units.size())));
+    Source source;
+    for (const LinearWeight* part : parts)
+        source.emplace_back(part->qweight, part->outFeatures);
+    OCTAVO_TRY(const void* data, uploadPacked(source, outFeatures, inFeatures, [&](std::vector<std::uint8_t>& units) {
+                   int firstOut = 0;
+                   for (const LinearWeight* part : parts) {
+                       packW4(part->qweight, part->scales, part->outFeatures, inFeatures, units, firstOut);
+                       firstOut += part->outFeatures;
+                   }
+               }));
     CudaLinear linear;
     linear.int4 = {static_cast<const std::uint8_t*>(data), outFeatures, inFeatures};
     return linear;
@@ -105,6 +149,13 @@ Result<CudaLinear> CudaModel::uploadDense(std::span<const LinearWeight* const> p
     int outFeatures = 0;
     for (const LinearWeight* part : parts) {
         values.reserve(values.size() + std::size_t(part->parameters()));
+        if (part->format == LinearWeight::Format::Bf16) { // as it is, wherever it begins
+            const std::size_t first = values.size();
+            values.resize(first + std::size_t(part->parameters()));
+            std::memcpy(values.data() + first, part->dense, 2 * std::size_t(part->parameters()));
+            outFeatures += part->outFeatures;
+            continue;
+        }
         for (int n = 0; n < part->outFeatures; ++n) {
             part->dequantizeRow(n, row);
             std::ranges::transform(row, std::back_inserter(values), toBf16);
@@ -123,25 +174,10 @@ Result<CudaLinear> CudaModel::uploadGated(const LinearWeight& gate, const Linear
     const LinearWeight* parts[] = {&gate, &up};
     if (!fitsInt4Kernel(gate) || !fitsInt4Kernel(up) || width % 16 != 0)
         return upload(parts);
-    const int wordRows = inFeatures / 8, groups = (inFeatures + w4GroupSize - 1) / w4GroupSize;
-    std::vector<std::uint32_t> words(std::size_t(wordRows) * std::size_t(outFeatures));
-    std::vector<std::uint16_t> scales(std::size_t(groups) * std::size_t(outFeatures));
-    for (int n = 0; n < outFeatures; ++n) {
-        const int row = gatedRow(n, width);
-        const LinearWeight& from = row < width ? gate : up;
-        const std::size_t column = std::size_t(row % width);
-        for (int k = 0; k < wordRows; ++k)
-            words[std::size_t(k) * std::size_t(outFeatures) + std::size_t(n)] =
-                from.qweight[std::size_t(k) * std::size_t(width) + column];
-        for (int g = 0; g < groups; ++g)
-            scales[std::size_t(g) * std::size_t(outFeatures) + std::size_t(n)] =
-                from.scales[std::size_t(g) * std::size_t(width) + column];
-    }
-    std::vector<std::uint8_t> units(std::size_t(w4PackedBytes(outFeatures, inFeatures)));
-    clearW4(units);
-    packW4(words.data(), scales.data(), outFeatures, inFeatures, units);
+    const Source source{{gate.qweight, width}, {up.qweight, width}, {nullptr, 0}};
+    OCTAVO_TRY(const void* data, uploadPacked(source, outFeatures, inFeatures,
+                                              [&](std::vector<std::uint8_t>& units) { packGated(gate, up, units); }));
     m_widestLinear = std::max(m_widestLinear, outFeatures);
-    OCTAVO_TRY(const void* data, upload(units.data(), std::int64_t(units.size())));
     CudaLinear linear;
     linear.int4 = {static_cast<const std::uint8_t*>(data), outFeatures, inFeatures};
     linear.gated = true;

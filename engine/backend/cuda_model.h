@@ -12,8 +12,11 @@
 
 #include <cuda_bf16.h>
 
+#include <functional>
+#include <map>
 #include <optional>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace octavo::engine
@@ -85,7 +88,14 @@ private:
     Result<CudaLayer> uploadLayer(const ModelConfig& config, const LayerWeights& source);
     void linkProducts();
 
+    /// Packs a matrix with `pack` and copies it up; one that was packed from the same source before is copied on the
+    /// device (random weights of a shape, for measuring).
+    using Source = std::vector<std::pair<const void*, int>>;
+    Result<const void*> uploadPacked(const Source& source, int outFeatures, int inFeatures,
+                                     const std::function<void(std::vector<std::uint8_t>& units)>& pack);
+
     std::vector<DeviceMemory> m_memory;
+    std::map<Source, const void*> m_packed;
     std::int64_t m_bytes = 0;
     int m_widestLinear = 0;
 };

@@ -1,9 +1,9 @@
 /// The MTP half of CudaBackend: rows of keys and values that follow the sequence, and chains of drafts.
 ///
 /// Source   model-spec section 5. Row p joins the final hidden row of position p with the token at p + 1, has the
-///          rotary position p, and predicts the token at p + 2. It is kept in slot p + 1 of its layer in the pages: what
-///          a page holds is then decided by the tokens of that page and those before, and forks can share it. Slot 0
-///          stays empty.
+///          rotary position p, and predicts the token at p + 2. It is kept in slot p + 1 of its layer in the pages:
+///          what a page holds is then decided by the tokens of that page and those before, and forks can share it. Slot
+///          0 stays empty.
 
 #include "engine/backend/cuda_backend.h"
 
@@ -146,13 +146,13 @@ Result<void> CudaBackend::enqueueMtp(const MtpShape& shape)
     const auto table = [&]<typename T>(std::int64_t offset, T*) {
         return m_workMemory.at<T>(m_work.mtpTables + offset);
     };
-    OCTAVO_CHECK(checkCuda(launchCopyRows(table(m_mtpTables.hidden, static_cast<RowCopy*>(nullptr)), rows,
-                                          int(hiddenBytes()), stream),
-                           "gather final rows"));
-    OCTAVO_CHECK(checkCuda(launchEmbedding(m_model.embedding.dense,
-                                           table(m_mtpTables.ids, static_cast<std::int32_t*>(nullptr)),
-                                           view(m_work.hidden, rows), stream),
-                           "embed tokens"));
+    OCTAVO_CHECK(checkCuda(
+        launchCopyRows(table(m_mtpTables.hidden, static_cast<RowCopy*>(nullptr)), rows, int(hiddenBytes()), stream),
+        "gather final rows"));
+    OCTAVO_CHECK(
+        checkCuda(launchEmbedding(m_model.embedding.dense, table(m_mtpTables.ids, static_cast<std::int32_t*>(nullptr)),
+                                  view(m_work.hidden, rows), stream),
+                  "embed tokens"));
     OCTAVO_CHECK(normalise(view(m_work.hidden, rows), nothing, mtp.embeddingNorm, input(0)));
     OCTAVO_CHECK(normalise(view(m_work.mtpHidden, rows), nothing, mtp.hiddenNorm, input(1)));
     OCTAVO_CHECK(multiply(mtp.fc, m_work.mtpInput, rows, m_work.mtpX));
@@ -174,8 +174,7 @@ Result<void> CudaBackend::enqueueMtp(const MtpShape& shape)
         OCTAVO_CHECK(checkCuda(
             launchAttentionDecode(table(m_mtpTables.attention, static_cast<AttentionRows*>(nullptr)) + first, launch,
                                   rope.queryOut + offset, rope.queryGate + kvHeadDim + first * rope.queryGateStride,
-                                  rope.queryGateStride, 2 * kvHeadDim,
-                                  m_workMemory.at<float>(m_work.attentionParts),
+                                  rope.queryGateStride, 2 * kvHeadDim, m_workMemory.at<float>(m_work.attentionParts),
                                   m_workMemory.at<__nv_bfloat16>(m_work.context) + offset, stream),
             "attend to rows"));
     }
@@ -186,10 +185,10 @@ Result<void> CudaBackend::enqueueMtp(const MtpShape& shape)
     OCTAVO_CHECK(normalise(view(m_work.mtpX, chains), delta, mtp.norm, view(m_work.mtpFinal, chains)));
     OCTAVO_CHECK(multiply(m_model.head, m_work.mtpFinal, chains, m_work.logits, GemmOutput::Float));
     const int vocab = m_config.vocabSize;
-    OCTAVO_CHECK(checkCuda(launchRowPeaks({m_workMemory.at<float>(m_work.logits), chains, vocab, vocab},
-                                          m_workMemory.at(m_work.bestParts), m_workMemory.at<RowPeak>(m_work.peaks),
-                                          stream),
-                           "find the likeliest tokens"));
+    OCTAVO_CHECK(
+        checkCuda(launchRowPeaks({m_workMemory.at<float>(m_work.logits), chains, vocab, vocab},
+                                 m_workMemory.at(m_work.bestParts), m_workMemory.at<RowPeak>(m_work.peaks), stream),
+                  "find the likeliest tokens"));
     return checkCuda(cudaMemcpyAsync(m_mtpMemory.at<RowPeak>(m_mtpTables.peaks), m_workMemory.at(m_work.peaks),
                                      std::size_t(chains) * sizeof(RowPeak), cudaMemcpyDeviceToHost, stream),
                      "return drafts");
@@ -200,10 +199,9 @@ Result<void> CudaBackend::draft(std::span<const DraftEntry> entries, float least
     if (!hasMtp())
         return Error{ErrorCode::Unsupported, "This model has no MTP layer to draft with"};
     if (chains.size() != entries.size() || entries.size() > std::size_t(maxStepRows()))
-        return Error{ErrorCode::InvalidArgument, std::to_string(entries.size()) +
-                                                     " chains were asked for with room for " +
-                                                     std::to_string(chains.size()) + ", at most " +
-                                                     std::to_string(maxStepRows())};
+        return Error{ErrorCode::InvalidArgument,
+                     std::to_string(entries.size()) + " chains were asked for with room for " +
+                         std::to_string(chains.size()) + ", at most " + std::to_string(maxStepRows())};
     struct Chain {
         CudaSequence* sequence;
         TokenId next;

@@ -11,7 +11,6 @@ namespace
 {
 
 constexpr std::int64_t slabBytes = std::int64_t{64} << 20;
-constexpr std::int64_t keptFree = std::int64_t{1} << 30;    // of a GPU, for sequences that come later
 constexpr std::int64_t keptRam = std::int64_t{1} << 30;     // for all other programs
 constexpr std::int64_t lockedChunk = std::int64_t{1} << 30; // some drivers refuse to lock more in one call
 
@@ -83,7 +82,8 @@ public:
     bool hasSpare(std::int64_t bytes) const override
     {
         std::size_t freeBytes = 0, totalBytes = 0;
-        return cudaMemGetInfo(&freeBytes, &totalBytes) == cudaSuccess && std::int64_t(freeBytes) >= keptFree + bytes;
+        return cudaMemGetInfo(&freeBytes, &totalBytes) == cudaSuccess &&
+               std::int64_t(freeBytes) >= keptFreeBytes + bytes;
     }
 };
 

@@ -38,6 +38,9 @@ private:
     std::vector<void*> m_locked; // chunks
 };
 
+/// Of a GPU, for sequences that come later.
+inline constexpr std::int64_t keptFreeBytes = std::int64_t{1} << 30;
+
 /// Of the device that is current at each call.
 std::unique_ptr<PagePool> makeDevicePages(std::int64_t pageBytes);
 /// In page-locked RAM.

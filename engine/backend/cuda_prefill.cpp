@@ -57,13 +57,33 @@ Result<CudaPrefill> CudaPrefill::create(const ModelConfig& config, const CudaMod
         return prefill;
     }
     auto gemm = Bf16Gemm::open(rows, prefill.m_why);
-    if (!gemm)
+    if (!gemm || !prefill.planProducts(*gemm))
         return prefill;
     OCTAVO_TRY(prefill.m_memory, DeviceMemory::allocate(bytes, "prefill's work space"));
     OCTAVO_TRY(prefill.m_tableMemory, PinnedMemory::allocate(prefill.m_tables.bytes, "prefill's tables"));
     prefill.m_maxRows = rows;
     prefill.m_gemm = std::move(gemm);
     return prefill;
+}
+
+bool CudaPrefill::planProducts(Bf16Gemm& gemm)
+{
+    const auto plan = [&](const CudaLinear& linear, std::int64_t outputStride) {
+        const std::int64_t weightStride = linear.int4.units ? linear.inFeatures() : linear.dense.stride;
+        const cudaError_t status = gemm.prepare(linear.outFeatures(), linear.inFeatures(), weightStride, outputStride);
+        if (status != cudaSuccess)
+            m_why = "cuBLASLt has no product with a matrix of " + std::to_string(linear.outFeatures()) + " x " +
+                    std::to_string(linear.inFeatures()) + ": " + cudaGetErrorString(status);
+        return status == cudaSuccess;
+    };
+    const auto dense = [&](const CudaLinear& linear) { return plan(linear, linear.outFeatures()); };
+    const bool layers = std::ranges::all_of(m_model->layers, [&](const CudaLayer& layer) {
+        const bool mixes = layer.type == LayerType::FullAttention
+                               ? dense(layer.queryKeyValue) && dense(layer.attentionOut)
+                               : dense(layer.mix) && plan(layer.projection, smallStride()) && dense(layer.gdnOut);
+        return mixes && dense(layer.gateUp) && dense(layer.down);
+    });
+    return layers && (!m_model->mtp || (dense(m_model->mtp->fc) && dense(m_model->mtp->layer.queryKeyValue)));
 }
 
 std::int64_t CudaPrefill::layOut(int rows)

@@ -96,6 +96,8 @@ private:
     };
 
     std::int64_t layOut(int rows);
+    /// False where a product of the model has no plan; m_why then names it.
+    bool planProducts(kernels::cuda::Bf16Gemm& gemm);
     std::int64_t smallStride() const; ///< of a row's b and a
     int rowLayers() const;            ///< with MTP's
     void fillTables(const Pass& pass) const;

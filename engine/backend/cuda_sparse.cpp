@@ -24,7 +24,7 @@ std::int32_t tilesOf(std::int64_t tokens)
 
 Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t modelHash, SparseMode mode,
                                       const SparseSettings& settings, const std::filesystem::path& basisFile,
-                                      bool basisNamed, std::int64_t contextLimit, std::int64_t hotBytes)
+                                      bool basisNamed, std::int64_t contextLimit)
 {
     CudaSparse sparse;
     sparse.m_mode = mode;
@@ -33,7 +33,7 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     sparse.m_heads = config.numHeads;
     sparse.m_kvHeads = config.numKvHeads;
     sparse.m_contextLimit = contextLimit;
-    sparse.m_hotBytes = hotBytes;
+    sparse.m_hotBytes = settings.hotBufferBytes;
     sparse.m_settings.sinks = (settings.sinks + sketchTileTokens - 1) / sketchTileTokens * sketchTileTokens;
     sparse.m_topK = std::clamp(settings.topK, 1, hotMaxPicks);
     std::error_code ignored;
@@ -102,8 +102,8 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(numCounters * sizeof(unsigned long long), "counters"));
     OCTAVO_CHECK(
         checkCuda(cudaMemset(sparse.m_work.at(), 0, std::size_t(sparse.m_work.bytes())), "clear its work space"));
-    OCTAVO_CHECK(checkCuda(cudaMemset(sparse.m_counters.at(), 0, std::size_t(sparse.m_counters.bytes())),
-                           "clear its counters"));
+    OCTAVO_CHECK(
+        checkCuda(cudaMemset(sparse.m_counters.at(), 0, std::size_t(sparse.m_counters.bytes())), "clear its counters"));
     sparse.m_freeCounters = std::make_shared<std::vector<int>>();
     for (int counter = numCounters; counter-- > 0;)
         sparse.m_freeCounters->push_back(counter);

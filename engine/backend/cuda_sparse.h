@@ -50,13 +50,15 @@ class CudaSparse
 {
 public:
     /// Without a basis file, Auto leaves the model dense; On fails with Unsupported, naming what to do.
-    /// `contextLimit`: no sequence will be longer. `hotBytes`: of a sequence's buffer, where the settings name none.
+    /// `contextLimit`: no sequence will be longer.
     static Result<CudaSparse> create(const ModelConfig& config, std::uint64_t modelHash, SparseMode mode,
                                      const SparseSettings& settings, const std::filesystem::path& basisFile,
-                                     bool basisNamed, std::int64_t contextLimit, std::int64_t hotBytes);
+                                     bool basisNamed, std::int64_t contextLimit);
 
     bool available() const { return m_available; }
     void setMode(SparseMode mode) { m_mode = mode; }
+    /// Rows of a sequence's hot buffer, in bytes; before the first is made.
+    void setHotBytes(std::int64_t bytes) { m_hotBytes = bytes; }
     /// Whether a sequence of so many tokens will ever decode sparsely, and so needs a hot buffer and the host tier.
     bool wanted(std::int64_t maxTokens) const;
     /// What the row at `position` of a sequence with a hot buffer reads; nothing where it is dense.

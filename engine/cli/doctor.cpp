@@ -120,6 +120,7 @@ Json toJson(const Findings& f)
                                    {"sketch_bytes", device.sketch},
                                    {"recent_bytes", device.recent},
                                    {"state_bytes", device.state},
+                                   {"checkpoint_bytes", device.checkpoints},
                                    {"work_space_bytes", device.workSpace},
                                    {"hot_buffer_bytes", device.hotBuffer},
                                    {"hot_buffer_share", device.hotShare},
@@ -177,6 +178,8 @@ void printPlan(const PlannedDevice& d, const MemoryPlanRequest& request, std::os
     row("key sketches", device.sketch);
     row("sinks and newest rows", device.recent);
     row("recurrent states", device.state);
+    if (device.checkpoints > 0)
+        row("checkpoints", device.checkpoints);
     row("work space", device.workSpace);
     if (gpu) {
         row("needed of the device", device.needed(), device.fits() ? "fits" : "does not fit");
@@ -186,7 +189,8 @@ void printPlan(const PlannedDevice& d, const MemoryPlanRequest& request, std::os
     std::snprintf(share, sizeof share, "%.1f%% of all rows", 100.0 * device.hotShare);
     row("hot buffer (what is left)", device.hotBuffer, share);
     row("host tier, in RAM", ram.hostTier, grouped(d.plan.hostBytesPerToken) + " B per token");
-    row("checkpoints, in RAM", ram.checkpoints);
+    if (ram.checkpoints > 0)
+        row("checkpoints, in RAM", ram.checkpoints);
     row("needed of RAM", ram.needed(), ram.fits() ? "fits" : "does not fit");
     row("there", ram.total);
     out << (d.plan.fits() ? "  It fits" : "  It does not fit") << "; with " << request.agents

@@ -12,9 +12,89 @@ constexpr std::int64_t sketchRank = 64, sinkTokens = 64, recentTokens = 1024;
 constexpr std::int64_t checkpointsPerAgent = 2;
 constexpr std::int64_t sliceTokens = 2048, rowsPerAgent = 8;
 
+// Of CudaBackend.
+constexpr std::int64_t gpuPassRows = 64, gpuStepRows = 32, gpuPageTokens = 512, gpuFreshPages = 8;
+constexpr std::int64_t gpuMultiprocessors = 132; // more or fewer matter little
+constexpr std::int64_t gpuKeptFree = std::int64_t{1} << 30;
+
 std::int64_t rowScaleBytes(int headDim) // an fp16 scale per 64 values of key and value
 {
     return 4 * ((headDim + 63) / 64);
+}
+
+std::int64_t int4RowBytes(int headDim)
+{
+    return headDim + rowScaleBytes(headDim);
+}
+
+std::int64_t int8RowBytes(int headDim)
+{
+    return 2 * std::int64_t(headDim) + rowScaleBytes(headDim);
+}
+
+void planCpu(const MemoryPlanRequest& request, std::int64_t contextTokens, MemoryPlan& plan)
+{
+    const ModelConfig& c = request.config;
+    const std::int64_t rowHeads = std::int64_t(c.numFullAttentionLayers() + (request.mtp ? 1 : 0)) * c.numKvHeads;
+    const std::int64_t agents = request.agents;
+    DevicePlan& device = plan.device;
+    device.total = request.ramBytes;
+    device.weights = request.weightBytes;
+    device.sketch = agents * contextTokens * rowHeads * (sketchRank / 2 + 2);
+    device.recent = agents * std::min(contextTokens, sinkTokens + recentTokens) * rowHeads * int8RowBytes(c.headDim);
+    device.state = agents * plan.stateBytesPerSequence;
+    const std::int64_t widest = std::max<std::int64_t>(2 * c.intermediateSize, c.convDim() + 2 * c.valueDim());
+    const std::int64_t activations =
+        sliceTokens * (4 * std::int64_t(c.hiddenSize) + widest + 2 * c.numHeads * c.headDim);
+    device.workSpace = std::int64_t(sizeof(float)) * (activations + agents * rowsPerAgent * c.vocabSize);
+}
+
+/// The steps' work space on a GPU, for contexts of so many tokens.
+std::int64_t gpuWorkSpace(const MemoryPlanRequest& request, std::int64_t contextTokens)
+{
+    const ModelConfig& c = request.config;
+    const std::int64_t hidden = c.hiddenSize, heads = c.numHeads, kvHeads = c.numKvHeads, dim = c.headDim;
+    const std::int64_t attentionLayers = c.numFullAttentionLayers(), gdnLayers = c.numLayers - attentionLayers;
+    const std::int64_t columns = (request.mtp ? 9 : 3) * hidden + 3 * std::int64_t(c.intermediateSize) +
+                                 (4 * heads + 3 * kvHeads) * dim + heads * sketchRank + 2 * std::int64_t(c.convDim()) +
+                                 2 * c.valueDim() + 2 * c.linearNumValueHeads;
+    const std::int64_t logits = gpuPassRows * std::int64_t(c.vocabSize) * 4;
+    const std::int64_t splitSums = gpuMultiprocessors * 2 * 2 * 128 * 64 * 4;
+    const std::int64_t splits = (contextTokens + gpuPassRows + 1023) / 1024;
+    const std::int64_t attentionSums = 16 * kvHeads * splits * 8 * (dim + 2) * 4;
+    const std::int64_t pageTables = gpuStepRows * (contextTokens / gpuPageTokens + 1) * 8;
+    const std::int64_t layerTables = gpuPassRows * (gdnLayers * 160 + attentionLayers * 330);
+    const std::int64_t basis = attentionLayers * kvHeads * dim * (sketchRank + 1) * 4;
+    const std::int64_t perPick = contextTokens * 4 + contextTokens / 2048 * heads * 8 + 16'384 + 32'768 + 131'072 +
+                                 5 * 2048 * 4; // keys, sums of chunks, histogram, marks, candidates, picks
+    const std::int64_t scores = 4 * contextTokens * heads * 2;
+    return 2 * gpuPassRows * columns + logits + splitSums + attentionSums + pageTables + layerTables + basis +
+           gpuStepRows * perPick + scores;
+}
+
+/// The scratch of reading in blocks, which takes an eighth of what the weights leave at most, is not in it.
+void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, MemoryPlan& plan)
+{
+    const ModelConfig& c = request.config;
+    const std::int64_t attentionLayers = c.numFullAttentionLayers(), agents = request.agents;
+    const std::int64_t gdnLayers = c.numLayers - attentionLayers, convDim = c.convDim();
+    // A token's newest convolution inputs and the rows of a verify step, in bf16; the newest final rows for MTP.
+    const std::int64_t frozen =
+        gdnLayers * (4 * std::int64_t(c.valueDim()) * c.linearKeyHeadDim + 2 * (c.linearConvKernel - 1) * convDim);
+    const std::int64_t pending = gdnLayers * gpuStepRows * 4 * (convDim + c.linearNumValueHeads);
+    const std::int64_t newest = request.mtp ? 65 * std::int64_t(c.hiddenSize) * 2 : 0;
+    plan.stateBytesPerSequence = frozen;
+
+    DevicePlan& device = plan.device;
+    device.total = request.deviceBytes;
+    device.weights = request.weightBytes;
+    const std::int64_t sketchTiles = (contextTokens + 15) / 16;
+    device.sketch = agents * sketchTiles * 16 * attentionLayers * c.numKvHeads * (sketchRank / 2 + 2);
+    const std::int64_t pages = std::min((contextTokens + gpuPageTokens - 1) / gpuPageTokens, gpuFreshPages);
+    device.recent = agents * pages * gpuPageTokens * plan.hostBytesPerToken;
+    device.state = agents * (frozen + pending + newest);
+    device.checkpoints = agents * checkpointsPerAgent * frozen;
+    device.workSpace = gpuWorkSpace(request, contextTokens);
 }
 
 MemoryPlan planFor(const MemoryPlanRequest& request, std::int64_t contextTokens)
@@ -23,8 +103,7 @@ MemoryPlan planFor(const MemoryPlanRequest& request, std::int64_t contextTokens)
     const std::int64_t attentionLayers = c.numFullAttentionLayers() + (request.mtp ? 1 : 0);
     const std::int64_t gdnLayers = c.numLayers - c.numFullAttentionLayers();
     const std::int64_t rowHeads = attentionLayers * c.numKvHeads, agents = request.agents;
-    const std::int64_t int4Row = c.headDim + rowScaleBytes(c.headDim);
-    const std::int64_t int8Row = 2 * c.headDim + rowScaleBytes(c.headDim);
+    const std::int64_t int4Row = int4RowBytes(c.headDim), int8Row = int8RowBytes(c.headDim);
 
     MemoryPlan plan;
     plan.hostBytesPerToken = rowHeads * int4Row;
@@ -33,24 +112,21 @@ MemoryPlan planFor(const MemoryPlanRequest& request, std::int64_t contextTokens)
         (std::int64_t(c.valueDim()) * c.linearKeyHeadDim + std::int64_t(c.linearConvKernel - 1) * c.convDim());
 
     DevicePlan& device = plan.device;
-    device.total = request.deviceBytes > 0 ? request.deviceBytes : request.ramBytes;
-    device.weights = request.weightBytes;
-    device.sketch = agents * contextTokens * rowHeads * (sketchRank / 2 + 2);
-    device.recent = agents * std::min(contextTokens, sinkTokens + recentTokens) * rowHeads * int8Row;
-    device.state = agents * plan.stateBytesPerSequence;
-    const std::int64_t widest = std::max<std::int64_t>(2 * c.intermediateSize, c.convDim() + 2 * c.valueDim());
-    const std::int64_t activations =
-        sliceTokens * (4 * std::int64_t(c.hiddenSize) + widest + 2 * c.numHeads * c.headDim);
-    device.workSpace = std::int64_t(sizeof(float)) * (activations + agents * rowsPerAgent * c.vocabSize);
+    if (request.deviceBytes > 0)
+        planGpu(request, contextTokens, plan);
+    else
+        planCpu(request, contextTokens, plan);
 
     RamPlan& ram = plan.ram;
     ram.total = request.ramBytes;
     ram.hostTier = agents * contextTokens * plan.hostBytesPerToken;
-    ram.checkpoints = agents * checkpointsPerAgent * plan.stateBytesPerSequence;
+    ram.checkpoints = request.deviceBytes > 0 ? 0 : agents * checkpointsPerAgent * plan.stateBytesPerSequence;
     ram.device = request.deviceBytes > 0 ? 0 : device.needed();
 
-    const std::int64_t left = request.deviceBytes > 0 ? device.total - device.needed() : ram.total - ram.needed();
-    const std::int64_t allRows = agents * contextTokens * rowHeads * int8Row;
+    const bool gpu = request.deviceBytes > 0;
+    const std::int64_t left = gpu ? device.total - device.needed() - gpuKeptFree : ram.total - ram.needed();
+    const std::int64_t allRows =
+        agents * contextTokens * (gpu ? c.numFullAttentionLayers() * c.numKvHeads * int4Row : rowHeads * int8Row);
     device.hotBuffer = std::clamp<std::int64_t>(left, 0, allRows);
     device.hotShare = allRows > 0 ? double(device.hotBuffer) / double(allRows) : 0.0;
     return plan;

@@ -2,9 +2,11 @@
 
 /// What a model and its agents take in device memory and in RAM, before anything is loaded.
 ///
-/// Sizes    per token and KV head: int4 row 272 B in the host tier, rank-64 sketch 34 B on a GPU (32 B on the
-///          CPU), int8 row 528 B near the compute (head_dim 256). Per sequence: recurrent state in float32. The hot buffer takes whatever is left.
-/// Source   design, "Memory tiers"; the row formats of kernels/cpu/sparse_rows.h and sparse_sketch.h.
+/// Sizes    per token and KV head: int4 row 272 B in the host tier, rank-64 sketch 34 B on a GPU (32 B on the CPU), int8
+///          row 528 B near the compute of a CPU (head_dim 256). Per sequence: recurrent state in float32. The hot buffer
+///          takes whatever is left; on a GPU a gibibyte stays free.
+/// Source   design, "Memory tiers"; the row formats of kernels/cpu/sparse_rows.h and sparse_sketch.h; for a GPU what
+///          CudaBackend allocates, which tests/gpu holds this to.
 
 #include "engine/model/model_config.h"
 
@@ -27,22 +29,23 @@ struct MemoryPlanRequest {
 struct DevicePlan {
     std::int64_t total = 0;
     std::int64_t weights = 0;
-    std::int64_t sketch = 0;    ///< of all agents
-    std::int64_t recent = 0;    ///< sinks and newest rows, int8
-    std::int64_t state = 0;     ///< live recurrent and convolution states
-    std::int64_t workSpace = 0; ///< activations of a prefill slice, logits
-    std::int64_t hotBuffer = 0; ///< what is left; 0 where nothing is
-    double hotShare = 0.0;      ///< of all rows, those that fit into the hot buffer, at most 1
+    std::int64_t sketch = 0;      ///< of all agents
+    std::int64_t recent = 0;      ///< sinks and newest rows; int8, on a GPU int4
+    std::int64_t state = 0;       ///< live recurrent and convolution states, on a GPU with the rows of drafts
+    std::int64_t checkpoints = 0; ///< on a GPU: frozen states, as RamPlan::checkpoints
+    std::int64_t workSpace = 0;   ///< activations of a prefill slice, logits
+    std::int64_t hotBuffer = 0;   ///< what is left; 0 where nothing is
+    double hotShare = 0.0;        ///< of all rows, those that fit into the hot buffer, at most 1
 
-    std::int64_t needed() const { return weights + sketch + recent + state + workSpace; }
+    std::int64_t needed() const { return weights + sketch + recent + state + checkpoints + workSpace; }
     bool fits() const { return needed() <= total; }
 };
 
 struct RamPlan {
     std::int64_t total = 0;
     std::int64_t hostTier = 0; ///< all rows of all agents, as if none shared a context
-    std::int64_t checkpoints =
-        0; ///< frozen states: where each agent's context and its last turn end; more are dropped first
+    /// Frozen states: where each agent's context and its last turn end; more are dropped first. 0 with a GPU.
+    std::int64_t checkpoints = 0;
     std::int64_t device = 0; ///< DevicePlan::needed() on the CPU backend, else 0
 
     std::int64_t needed() const { return hostTier + checkpoints + device; }

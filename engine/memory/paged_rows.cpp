@@ -97,10 +97,10 @@ bool PagedRows::append(bool spare)
     return true;
 }
 
-Result<std::int64_t> PagedRows::spill(
-    std::int64_t first, std::int64_t end, std::int64_t most,
-    const std::function<Result<void>(std::uint8_t* to, const std::uint8_t* from)>& copy,
-    const std::function<Result<void>()>& finish)
+Result<std::int64_t>
+PagedRows::spill(std::int64_t first, std::int64_t end, std::int64_t most,
+                 const std::function<Result<void>(std::uint8_t* to, const std::uint8_t* from)>& copy,
+                 const std::function<Result<void>()>& finish)
 {
     std::vector<std::pair<SharedPage*, std::uint8_t*>> moves;
     Result<void> done;

@@ -64,8 +64,8 @@ public:
                          std::int64_t freshPages);
     /// One page more on the device: a promised one, or with `spare` one that nobody was promised. False: there is none.
     bool append(bool spare);
-    /// Moves up to `most` of the pages first .. end - 1 that are not there yet to the host tier. `copy(to, from)` begins
-    /// to copy a page, `finish()` waits for all. Returns how many moved.
+    /// Moves up to `most` of the pages first .. end - 1 that are not there yet to the host tier. `copy(to, from)`
+    /// begins to copy a page, `finish()` waits for all. Returns how many moved.
     Result<std::int64_t> spill(std::int64_t first, std::int64_t end, std::int64_t most,
                                const std::function<Result<void>(std::uint8_t* to, const std::uint8_t* from)>& copy,
                                const std::function<Result<void>()>& finish);

@@ -200,6 +200,12 @@ cudaError_t Bf16Gemm::plan(const Shape& shape, Plan*& out)
     return cudaSuccess;
 }
 
+cudaError_t Bf16Gemm::prepare(int outputs, int inputs, std::int64_t weightStride, std::int64_t yStride)
+{
+    Plan* made = nullptr;
+    return plan({m_planRows, outputs, inputs, inputs, weightStride, yStride}, made);
+}
+
 cudaError_t Bf16Gemm::multiply(MatrixView<const __nv_bfloat16> x, MatrixView<const __nv_bfloat16> weights,
                                __nv_bfloat16* y, std::int64_t yStride, void* workspace, cudaStream_t stream)
 {
@@ -229,6 +235,11 @@ std::unique_ptr<Bf16Gemm> Bf16Gemm::open(int, std::string& why)
 {
     why = "this build has no cuBLASLt: its header was missing";
     return nullptr;
+}
+
+cudaError_t Bf16Gemm::prepare(int, int, std::int64_t, std::int64_t)
+{
+    return cudaErrorNotSupported;
 }
 
 cudaError_t Bf16Gemm::multiply(MatrixView<const __nv_bfloat16>, MatrixView<const __nv_bfloat16>, __nv_bfloat16*,

@@ -30,6 +30,9 @@ public:
     static std::unique_ptr<Bf16Gemm> open(int planRows, std::string& why);
     ~Bf16Gemm();
 
+    /// Makes the plan for planRows dense rows by a matrix of (outputs, inputs) ahead of time. Errors as multiply().
+    [[nodiscard]] cudaError_t prepare(int outputs, int inputs, std::int64_t weightStride, std::int64_t yStride);
+
     /// y = x W^T.
     ///
     /// Shapes   x: (M, K), weights: (N, K), y: (M, N), yStride apart; all rows 16-byte aligned. workspace:

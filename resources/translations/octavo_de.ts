@@ -804,6 +804,44 @@
         <source>Go to pane %1</source>
         <translation>Zu Feld %1</translation>
     </message>
+    <message>
+        <source>No pane has a context: choose one in a pane's header, or use one in all panes.</source>
+        <translation>Kein Feld hat einen Kontext: Wählen Sie einen im Kopf eines Feldes, oder nehmen Sie einen für alle Felder.</translation>
+    </message>
+    <message>
+        <source>Sent to no pane</source>
+        <translation>An kein Feld gesendet</translation>
+    </message>
+    <message numerus="yes">
+        <source>%n panes are busy.</source>
+        <translation>
+            <numerusform>%n Feld arbeitet.</numerusform>
+            <numerusform>%n Felder arbeiten.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more refused it.</source>
+        <translation>
+            <numerusform>%n weiteres hat sie abgelehnt.</numerusform>
+            <numerusform>%n weitere haben sie abgelehnt.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>No conversation was deleted since the start.</source>
+        <translation>Seit dem Start wurde keine Unterhaltung gelöscht.</translation>
+    </message>
+    <message>
+        <source>Bring back the deleted conversation</source>
+        <translation>Gelöschte Unterhaltung zurückholen</translation>
+    </message>
+    <message>
+        <source>Trust for Octavo only</source>
+        <translation>Nur für Octavo vertrauen</translation>
+    </message>
+    <message>
+        <source>Choose files…</source>
+        <translation>Dateien wählen…</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::MemoryPage</name>
@@ -1108,6 +1146,18 @@
         <source>Zoom</source>
         <translation>Vergrößern</translation>
     </message>
+    <message>
+        <source>This pane is busy: stop it first, or choose another.</source>
+        <translation>Dieses Feld arbeitet: Halten Sie es erst an, oder wählen Sie ein anderes.</translation>
+    </message>
+    <message>
+        <source>This link leads to %1</source>
+        <translation>Dieser Link führt zu %1</translation>
+    </message>
+    <message>
+        <source>Open</source>
+        <translation>Öffnen</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::PaneHeader</name>
@@ -1310,6 +1360,10 @@
     <message>
         <source>%1: the first %L2 of %L3 files (%L4 tokens), so that answers come soon. Add repository chooses what else is read.</source>
         <translation>%1: die ersten %L2 von %L3 Dateien (%L4 Tokens), damit Antworten bald kommen. Unter Repository hinzufügen wird gewählt, was noch gelesen wird.</translation>
+    </message>
+    <message>
+        <source>%1 holds nothing that can be read: all of its %L2 files are left out.</source>
+        <translation>%1 enthält nichts, was gelesen werden kann: Alle %L2 Dateien bleiben weg.</translation>
     </message>
 </context>
 <context>
@@ -1960,6 +2014,18 @@
         <source>Octavo is made for Qwen3.8-27B in int4 from Hugging Face, on one or two GPUs of 24 GB. Download it into a folder and choose that folder in the settings; they say whether it fits before anything is loaded.</source>
         <translation>Octavo ist für Qwen3.8-27B in int4 von Hugging Face gemacht, auf einer oder zwei GPUs mit 24 GB. In einen Ordner laden und ihn in den Einstellungen wählen; dort steht, ob es passt, bevor etwas geladen wird.</translation>
     </message>
+    <message>
+        <source>Trust for Octavo only</source>
+        <translation>Nur für Octavo vertrauen</translation>
+    </message>
+    <message>
+        <source>Choose files…</source>
+        <translation>Dateien wählen…</translation>
+    </message>
+    <message>
+        <source>%1: %2</source>
+        <translation>%1: %2</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::StatusCard</name>
@@ -2175,6 +2241,229 @@
     <message>
         <source>unverified</source>
         <translation>nicht belegt</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::ProblemWords</name>
+    <message>
+        <source>the context is full: %1 of %2 tokens are used, this question needs %3 (with a shortest answer): begin a new conversation</source>
+        <translation>Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht %3 (mit einer kürzesten Antwort): Beginnen Sie eine neue Unterhaltung.</translation>
+    </message>
+    <message>
+        <source>the context is full: %1 of %2 tokens are used, this question needs %3 (with a shortest answer): ask less at once or take a smaller context</source>
+        <translation>Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht %3 (mit einer kürzesten Antwort): Fragen Sie weniger auf einmal, oder nehmen Sie einen kleineren Kontext.</translation>
+    </message>
+    <message>
+        <source>%1 is still answering: stop it first</source>
+        <translation>%1 antwortet noch: Halten Sie es erst an.</translation>
+    </message>
+    <message>
+        <source>%1 has no context: choose a repository first</source>
+        <translation>%1 hat keinen Kontext: Wählen Sie erst ein Repository.</translation>
+    </message>
+    <message>
+        <source>the question is empty</source>
+        <translation>Die Frage ist leer.</translation>
+    </message>
+    <message>
+        <source>the last answer did not end early: there is nothing to go on with</source>
+        <translation>Die letzte Antwort endete nicht vorzeitig: Es gibt nichts fortzusetzen.</translation>
+    </message>
+    <message>
+        <source>there is no answer yet to be written anew</source>
+        <translation>Es gibt noch keine Antwort, die neu geschrieben werden könnte.</translation>
+    </message>
+    <message>
+        <source>there is no question yet to be changed</source>
+        <translation>Es gibt noch keine Frage, die geändert werden könnte.</translation>
+    </message>
+    <message>
+        <source>the context was removed</source>
+        <translation>Der Kontext wurde entfernt.</translation>
+    </message>
+    <message>
+        <source>reading the context was cancelled</source>
+        <translation>Das Lesen des Kontexts wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>%1 of commit %2 is no longer in %3: add the repository again</source>
+        <translation>%1 des Commits %2 gibt es in %3 nicht mehr: Fügen Sie das Repository neu hinzu.</translation>
+    </message>
+    <message>
+        <source>%1 belongs to %2 and you are %3: trust it for Octavo if you know where it comes from</source>
+        <translation>%1 gehört %2, und Sie sind %3: Vertrauen Sie ihm für Octavo, wenn Sie wissen, woher es kommt.</translation>
+    </message>
+    <message>
+        <source>"%1" does not exist: name a folder that holds a git repository</source>
+        <translation>„%1“ gibt es nicht: Nennen Sie einen Ordner mit einem Git-Repository.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be read: permission denied</source>
+        <translation>%1 kann nicht gelesen werden: Der Zugriff ist verweigert.</translation>
+    </message>
+    <message>
+        <source>%1 is not a git repository, nor is a folder above it</source>
+        <translation>%1 ist kein Git-Repository, und kein Ordner darüber ist eines.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be opened as a git repository: %2</source>
+        <translation>%1 lässt sich nicht als Git-Repository öffnen: %2</translation>
+    </message>
+    <message>
+        <source>%1 has no commits yet</source>
+        <translation>%1 hat noch keine Commits.</translation>
+    </message>
+    <message>
+        <source>%1 has no branch, tag or commit "%2"</source>
+        <translation>%1 hat keinen Branch, kein Tag und keinen Commit „%2“.</translation>
+    </message>
+    <message>
+        <source>%1 could not be cloned: %2</source>
+        <translation>%1 konnte nicht geklont werden: %2</translation>
+    </message>
+    <message>
+        <source>%1 exists already and is not empty</source>
+        <translation>%1 gibt es schon, und der Ordner ist nicht leer.</translation>
+    </message>
+    <message>
+        <source>This is a shallow clone: its files can be read, its history ends early.</source>
+        <translation>Ein flacher Klon: Seine Dateien können gelesen werden, seine Geschichte endet früh.</translation>
+    </message>
+    <message>
+        <source>%1 is not in this context</source>
+        <translation>%1 ist nicht in diesem Kontext.</translation>
+    </message>
+    <message>
+        <source>the disk is full, %1 cannot grow</source>
+        <translation>Der Datenträger ist voll, %1 kann nicht wachsen.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be written: the disk reports a fault or is full</source>
+        <translation>%1 kann nicht geschrieben werden: Der Datenträger meldet einen Fehler oder ist voll.</translation>
+    </message>
+    <message>
+        <source>%1 may not be written: check its permissions</source>
+        <translation>%1 darf nicht geschrieben werden: Prüfen Sie die Zugriffsrechte.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be opened: check folder and permissions</source>
+        <translation>%1 lässt sich nicht öffnen: Prüfen Sie Ordner und Zugriffsrechte.</translation>
+    </message>
+    <message>
+        <source>another program holds %1</source>
+        <translation>Ein anderes Programm hält %1 fest.</translation>
+    </message>
+    <message>
+        <source>%1 is damaged: move it away and Octavo begins a new one</source>
+        <translation>%1 ist beschädigt: Legen Sie die Datei beiseite, und Octavo beginnt eine neue.</translation>
+    </message>
+    <message>
+        <source>over the budget of %1 tokens</source>
+        <translation>über dem Budget von %1 Token</translation>
+    </message>
+    <message>
+        <source>binary</source>
+        <translation>binär</translation>
+    </message>
+    <message>
+        <source>left out by you</source>
+        <translation>von Ihnen weggelassen</translation>
+    </message>
+    <message>
+        <source>excluded by "%1"</source>
+        <translation>ausgeschlossen durch „%1“</translation>
+    </message>
+    <message>
+        <source>link to %1</source>
+        <translation>Verweis auf %1</translation>
+    </message>
+    <message>
+        <source>submodule, not fetched (at %1)</source>
+        <translation>Submodul, nicht geholt (bei %1)</translation>
+    </message>
+    <message>
+        <source>larger than %1 (%2)</source>
+        <translation>größer als %1 (%2)</translation>
+    </message>
+    <message>
+        <source>content not in this clone</source>
+        <translation>Inhalt nicht in diesem Klon</translation>
+    </message>
+    <message>
+        <source>Git LFS pointer, content not fetched (%1)</source>
+        <translation>Git-LFS-Zeiger, Inhalt nicht geholt (%1)</translation>
+    </message>
+    <message>
+        <source>minified or generated (a line of %1)</source>
+        <translation>minifiziert oder erzeugt (eine Zeile von %1)</translation>
+    </message>
+    <message>
+        <source>encoding not known (looks like UTF-16)</source>
+        <translation>Kodierung unbekannt (sieht nach UTF-16 aus)</translation>
+    </message>
+    <message>
+        <source>encoding not known (byte 0x%1 at %2 is not UTF-8)</source>
+        <translation>Kodierung unbekannt (Byte 0x%1 bei %2 ist kein UTF-8)</translation>
+    </message>
+    <message>
+        <source>A file cannot be read</source>
+        <translation>Eine Datei kann nicht gelesen werden</translation>
+    </message>
+    <message>
+        <source>A file cannot be written</source>
+        <translation>Eine Datei kann nicht geschrieben werden</translation>
+    </message>
+    <message>
+        <source>A file is damaged or of another format</source>
+        <translation>Eine Datei ist beschädigt oder von anderem Format</translation>
+    </message>
+    <message>
+        <source>The model's tensors do not fit together</source>
+        <translation>Die Tensoren des Modells passen nicht zusammen</translation>
+    </message>
+    <message>
+        <source>Not supported</source>
+        <translation>Nicht unterstützt</translation>
+    </message>
+    <message>
+        <source>Not enough memory</source>
+        <translation>Nicht genug Speicher</translation>
+    </message>
+    <message>
+        <source>Not enough device memory</source>
+        <translation>Nicht genug Gerätespeicher</translation>
+    </message>
+    <message>
+        <source>The device stopped working</source>
+        <translation>Das Gerät arbeitet nicht mehr</translation>
+    </message>
+    <message>
+        <source>The context is full</source>
+        <translation>Der Kontext ist voll</translation>
+    </message>
+    <message>
+        <source>Too much at once</source>
+        <translation>Zu viel auf einmal</translation>
+    </message>
+    <message>
+        <source>Not found</source>
+        <translation>Nicht gefunden</translation>
+    </message>
+    <message>
+        <source>Not a readable git repository</source>
+        <translation>Kein lesbares Git-Repository</translation>
+    </message>
+    <message>
+        <source>The session store failed</source>
+        <translation>Der Sitzungsspeicher ist ausgefallen</translation>
+    </message>
+    <message>
+        <source>A value is out of range</source>
+        <translation>Ein Wert liegt außerhalb des Bereichs</translation>
+    </message>
+    <message>
+        <source>Cancelled</source>
+        <translation>Abgebrochen</translation>
     </message>
 </context>
 </TS>

@@ -81,5 +81,19 @@
             <numerusform>%n panes are busy and keep their context.</numerusform>
         </translation>
     </message>
+    <message numerus="yes">
+        <source>%n panes are busy.</source>
+        <translation>
+            <numerusform>%n pane is busy.</numerusform>
+            <numerusform>%n panes are busy.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%n more refused it.</source>
+        <translation>
+            <numerusform>%n more refused it.</numerusform>
+            <numerusform>%n more refused it.</numerusform>
+        </translation>
+    </message>
 </context>
 </TS>

@@ -241,7 +241,7 @@ private slots:
     {
         Bench bench;
         bench.openWithContext(numAgents);
-        QCOMPARE(bench.workbench->askAll("What is this?"), numAgents);
+        QCOMPARE(bench.workbench->askAll("What is this?").asked, numAgents);
         for (int i = 0; i < numAgents; ++i)
             WAIT_IDLE(bench.agent(i));
         QCOMPARE(bench.engine->requests().size(), std::size_t(1 + numAgents));
@@ -260,7 +260,14 @@ private slots:
         bench.agent(0).setContext(id);
         bench.agent(1).setContext(id);
         QTRY_COMPARE(bench.context(id).state, ContextState::Reading);
-        QCOMPARE(bench.workbench->askAll("now?"), 2);
+        AskedAll now = bench.workbench->askAll("now?");
+        QCOMPARE(now.asked, 2);
+        QVERIFY(now.refused.isEmpty()); // those without a context are not asked
+        now = bench.workbench->askAll("again?");
+        QCOMPARE(now.asked, 0);
+        QCOMPARE(now.refused.size(), 2);
+        QCOMPARE(now.refused[1].first, 1);
+        QCOMPARE(int(now.refused[1].second.code), int(ErrorCode::Busy));
         QTRY_COMPARE(bench.agent(0).status().activity, Activity::Reading);
         bench.agent(1).stop(); // stopped while it waits: at once, and reading goes on
         WAIT_IDLE(bench.agent(1));
@@ -353,7 +360,7 @@ private slots:
         Bench bench;
         bench.open();
         QCOMPARE(bench.agent().ask("hello").error().code, ErrorCode::NotFound);
-        QCOMPARE(bench.workbench->askAll("hello"), 0);
+        QCOMPARE(bench.workbench->askAll("hello").asked, 0);
     }
 
     void failuresAreToldAndTheNextQuestionWorks()

@@ -553,6 +553,7 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkMemory(report, *config, weights, prompts);
     checkMtp(report, *config, weights, std::filesystem::path(goldens).parent_path() / "mtp.json");
     checkWorkers(report, modelDir, prompts);
+    checkBudget(report);
     reportSpeed(report, plainDriver, prompts);
     reportSpeed(report, blocksDriver, prompts);
 }

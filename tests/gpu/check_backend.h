@@ -23,6 +23,9 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
 void checkMtp(Report& report, const engine::ModelConfig& config,
               const std::shared_ptr<const engine::ModelWeights>& weights, const std::filesystem::path& golden);
 
+/// What doctor plans for a shape, and what the backend takes of the device for it.
+void checkBudget(Report& report);
+
 /// The engine's workers: speculation changes no answer, two workers answer as one does, and one that fails leaves the
 /// other alone. On two GPUs where there are two, else both on one.
 void checkWorkers(Report& report, const std::string& modelDir, const nlohmann::json& prompts);

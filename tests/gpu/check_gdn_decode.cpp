@@ -146,8 +146,8 @@ void checkGdnKeep(Report& report)
     for (int i = 0; i < 3; ++i) {
         const auto room = [&](int columns) { return DeviceArray<__nv_bfloat16>(std::size_t(most) * columns); };
         kept.push_back({values(std::size_t(rows[i]) * stride), values(std::size_t(rows[i]) * channels),
-                       values(std::size_t(rows[i]) * heads), values(std::size_t(rows[i]) * heads), room(channels),
-                       room(channels), room(heads), room(heads)});
+                        values(std::size_t(rows[i]) * heads), values(std::size_t(rows[i]) * heads), room(channels),
+                        room(channels), room(heads), room(heads)});
         const Sequence& s = kept.back();
         conv.push_back({nullptr, s.keptInput.data(), s.input.data(), nullptr, 0, rows[i], store[i], stride});
         gdn.push_back({nullptr, s.keptQkv.data(), s.keptBeta.data(), s.keptDecay.data(), s.qkv.data(), s.beta.data(),

@@ -25,18 +25,14 @@ public:
     int maxPrefillSlice() const override { return m_real->maxPrefillSlice(); }
     int maxStepRows() const override { return m_real->maxStepRows(); }
     std::int64_t sequenceBytes(std::int64_t tokens) const override { return m_real->sequenceBytes(tokens); }
-    Result<engine::SlotId> createSequence(std::int64_t maxTokens) override
-    {
-        return m_real->createSequence(maxTokens);
-    }
+    Result<engine::SlotId> createSequence(std::int64_t maxTokens) override { return m_real->createSequence(maxTokens); }
     Result<engine::SlotId> forkSequence(engine::SlotId source, std::int64_t maxTokens) override
     {
         return m_real->forkSequence(source, maxTokens);
     }
     void destroySequence(engine::SlotId slot) override { m_real->destroySequence(slot); }
     std::int64_t length(engine::SlotId slot) const override { return m_real->length(slot); }
-    Result<void> prefill(engine::SlotId slot, std::span<const engine::TokenId> tokens,
-                         std::span<float> logits) override
+    Result<void> prefill(engine::SlotId slot, std::span<const engine::TokenId> tokens, std::span<float> logits) override
     {
         OCTAVO_CHECK(maybeFail());
         return m_real->prefill(slot, tokens, logits);

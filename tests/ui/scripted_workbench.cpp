@@ -295,14 +295,20 @@ QFuture<Result<SourceText>> Workbench::source(ContextId, const QByteArray& path)
             : Result<SourceText>(*found));
 }
 
-int Workbench::askAll(const QString& question)
+AskedAll Workbench::askAll(const QString& question)
 {
-    int asked = 0;
+    AskedAll out;
     for (Agent* agent : d->script.agents) {
-        if (agent->context().id != ContextId{} && agent->status().activity == Activity::Idle && agent->ask(question))
-            ++asked;
+        if (agent->context().id == ContextId{})
+            continue;
+        const bool busy = agent->status().activity != Activity::Idle;
+        const Result<void> taken = busy ? Error{ErrorCode::Busy, "still answering"} : agent->ask(question);
+        if (taken)
+            ++out.asked;
+        else
+            out.refused.emplace_back(agent->index(), taken.error());
     }
-    return asked;
+    return out;
 }
 
 QList<ConversationInfo> Workbench::conversations() const
@@ -428,6 +434,11 @@ void becomeReady(Workbench* workbench)
 {
     workbenches()[workbench]->ready = true;
     emit workbench->ready();
+}
+
+void readSettings(Workbench* workbench)
+{
+    emit workbench->settingsRead();
 }
 
 void reportLoad(Workbench* workbench, const QString& stage, qint64 done, qint64 total)

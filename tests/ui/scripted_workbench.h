@@ -40,6 +40,8 @@ void changeLast(agents::Agent* agent, const std::function<void(agents::Message&)
 /// A ready workbench with eight idle agents.
 std::unique_ptr<agents::Workbench> makeWorkbench();
 void becomeReady(agents::Workbench* workbench);
+/// The store is read, the model is not.
+void readSettings(agents::Workbench* workbench);
 void reportLoad(agents::Workbench* workbench, const QString& stage, qint64 done, qint64 total);
 void failLoading(agents::Workbench* workbench, const Error& error);
 void setModel(agents::Workbench* workbench, const engine::ModelInfo& model);

@@ -86,6 +86,7 @@ private slots:
     void showsWhatADeviceFailedOf();
     void sumsUpAllAgents();
     void pauseHoldsTheChartsWhileRecordingGoesOn();
+    void whatIsShownInAPauseIsExportedHoweverLateItIs();
     void theTimeWindowIsChosenFromItsMenu();
     void paintsNothingWhileNothingChanges();
     void hoverReadsAMoment();
@@ -277,6 +278,28 @@ void TestDashboard::pauseHoldsTheChartsWhileRecordingGoesOn()
     QTest::keyClick(pause, Qt::Key_Space);
     QVERIFY(!f.panel.isPaused());
     QVERIFY(f.panel.grab().toImage() != before);
+}
+
+void TestDashboard::whatIsShownInAPauseIsExportedHoweverLateItIs()
+{
+    Fixture f;
+    f.run(50);
+    f.panel.setPaused(true);
+    QTemporaryDir folder;
+    QSignalSpy exported(&f.panel, &DashboardPanel::exported);
+    const auto csv = [&](const QString& name) {
+        f.panel.exportCsv(folder.filePath(name));
+        if (!exported.wait())
+            qWarning("nothing was exported");
+        QFile file(folder.filePath(name));
+        return file.open(QIODevice::ReadOnly) ? file.readAll() : QByteArray();
+    };
+    const QByteArray atOnce = csv(QStringLiteral("a.csv"));
+    QVERIFY(atOnce.count('\n') > 40);
+    f.run(MetricsHistory::capacity + 10); // the rings have forgotten all of it
+    QCOMPARE(csv(QStringLiteral("b.csv")), atOnce);
+    f.panel.setPaused(false);
+    QVERIFY(csv(QStringLiteral("c.csv")) != atOnce);
 }
 
 void TestDashboard::theTimeWindowIsChosenFromItsMenu()

@@ -2,6 +2,7 @@
 #include "tests/ui/scripted_workbench.h"
 #include "ui/command_palette.h"
 #include "ui/compare_view.h"
+#include "ui/conversation_export.h"
 #include "ui/header_bar.h"
 #include "ui/main_window.h"
 #include "ui/notice_bar.h"
@@ -18,9 +19,11 @@
 #include <QAccessible>
 #include <QAction>
 #include <QClipboard>
+#include <QComboBox>
 #include <QInputMethodEvent>
 #include <QLineEdit>
 #include <QListView>
+#include <QMenu>
 #include <QMimeData>
 #include <QScrollBar>
 #include <QSignalSpy>
@@ -151,6 +154,74 @@ private slots:
             asked += test::script(agent(i)).asked.size();
         QCOMPARE(asked, 3); // done, failed and idle
         QVERIFY(m_window->header()->askField()->text().isEmpty());
+    }
+
+    void askAllSaysWhoRefusedAndWhy()
+    {
+        test::script(agent(7)).failNextAsk = true; // idle, and full
+        key(QStringLiteral("Ctrl+Shift+A"));
+        type(QStringLiteral("what is this?"));
+        key(QStringLiteral("Return"));
+        const QString said = m_window->notices()->text();
+        QVERIFY2(said.contains(QStringLiteral("2")), qPrintable(said)); // sent to
+        QVERIFY2(said.contains(agent(7)->name() + QStringLiteral(": context full: 249,900")), qPrintable(said));
+
+        type(QStringLiteral("again?")); // now only the one that was full is free
+        test::script(agent(7)).failNextAsk = true;
+        key(QStringLiteral("Return"));
+        QVERIFY(m_window->notices()->text().contains(QStringLiteral("249,900")));
+        QCOMPARE(m_window->header()->askField()->text(), QStringLiteral("again?")); // it went nowhere
+
+        for (int i = 0; i < numAgents; ++i) {
+            test::setStatus(agent(i), {});
+            test::setContext(agent(i), {});
+        }
+        key(QStringLiteral("Return"));
+        QVERIFY(!m_workbench->contexts().isEmpty());
+        QVERIFY(m_window->notices()->text().contains(QStringLiteral("choose one")));
+    }
+
+    void whatRunsIsNotEndedByANewConversation()
+    {
+        m_window->grid()->setCurrent(pane(0)); // writing
+        pane(0)->focusComposer();
+        const qsizetype messages = agent(0)->messages().size();
+        QVERIFY(messages > 0);
+        key(QStringLiteral("Ctrl+N"));
+        QCOMPARE(agent(0)->messages().size(), messages);
+        QVERIFY(m_window->notices()->text().contains(QStringLiteral("busy")));
+        const ContextId before = agent(0)->context().id;
+        for (QMenu* menu : pane(0)->findChildren<QMenu*>()) {
+            emit menu->aboutToShow();
+            for (QAction* action : menu->actions()) {
+                if (action->isCheckable() && !action->isChecked())
+                    action->trigger();
+            }
+        }
+        QCOMPARE(agent(0)->context().id, before);
+        QCOMPARE(agent(0)->messages().size(), messages);
+    }
+
+    void namesWithAnAmpersandAreNoShortcuts()
+    {
+        ContextInfo context = agent(7)->context();
+        context.name = QStringLiteral("R&D");
+        context.id = ContextId{99};
+        test::setContexts(m_workbench.get(), {context});
+        test::setContext(agent(7), context);
+        bool found = false;
+        for (QToolButton* button : pane(7)->findChildren<QToolButton*>()) {
+            QVERIFY2(button->shortcut().isEmpty(), qPrintable(button->text()));
+            found = found || button->text().contains(QStringLiteral("R&&D"));
+        }
+        for (QPushButton* button : pane(7)->findChildren<QPushButton*>())
+            found = found || button->text().contains(QStringLiteral("R&&D"));
+        QVERIFY(found);
+        for (QMenu* menu : pane(7)->findChildren<QMenu*>()) {
+            emit menu->aboutToShow();
+            for (QAction* action : menu->actions())
+                QVERIFY2(!action->text().contains(QStringLiteral("R&D")), qPrintable(action->text()));
+        }
     }
 
     void escapeStopsTheCurrentPaneOnly()
@@ -443,6 +514,44 @@ private slots:
         QCOMPARE(history->model()->rowCount(), 6);
     }
 
+    void noDeletionIsLostToTheNextNotice()
+    {
+        QListView* history = m_window->sidebar()->historyView();
+        NoticeBar* notices = m_window->notices();
+        QTest::mouseMove(m_window.get(), QPoint(5, 5)); // under the pointer a notice stays
+        for (int i = 0; i < 3; ++i) {
+            history->setFocus();
+            history->setCurrentIndex(history->model()->index(0, 0));
+            QTest::keyClick(history, Qt::Key_Delete);
+        }
+        QCOMPARE(history->model()->rowCount(), 3);
+        const QString offered = notices->text();
+        notices->tell(QStringLiteral("Answer copied"));
+        QCOMPARE(notices->text(), QStringLiteral("Answer copied"));
+        QTRY_COMPARE_WITH_TIMEOUT(notices->text(), offered, 20000); // back by itself
+        notices->button()->click();
+        QCOMPARE(history->model()->rowCount(), 4);
+        QVERIFY(notices->isVisible() && notices->text() != offered); // the one below it
+        key(QStringLiteral("Ctrl+Shift+T"));
+        key(QStringLiteral("Ctrl+Shift+T"));
+        QCOMPARE(history->model()->rowCount(), 6);
+        QVERIFY(!notices->isVisible()); // nothing is left to be undone
+        key(QStringLiteral("Ctrl+Shift+T"));
+        QCOMPARE(history->model()->rowCount(), 6);
+        QVERIFY(notices->isVisible());
+    }
+
+    void anOfferStaysWhileItsButtonHasTheFocus()
+    {
+        NoticeBar* notices = m_window->notices();
+        QTest::mouseMove(m_window.get(), QPoint(5, 5));
+        notices->offer(QStringLiteral("deleted"), QStringLiteral("Undo"), [] {});
+        notices->button()->setFocus();
+        QVERIFY(!notices->isCounting());
+        pane(7)->focusComposer();
+        QVERIFY(notices->isCounting());
+    }
+
     void theHistoryIsSearchedWhileTyping()
     {
         key(QStringLiteral("Ctrl+Shift+F"));
@@ -502,6 +611,62 @@ private slots:
         QCOMPARE(test::script(agent(0)).regenerations, 1);
         key(QStringLiteral("Esc"));
         QVERIFY(m_window->grid()->isVisible());
+    }
+
+    void compareFollowsWhatIsAskedMeanwhile()
+    {
+        key(QStringLiteral("Ctrl+Shift+M"));
+        auto* compare = m_window->findChild<CompareView*>();
+        auto* questions = compare->findChild<QComboBox*>();
+        // The newest question is shown, as after asking all.
+        QString newest;
+        qint64 id = 0;
+        for (int i = 0; i < numAgents; ++i) {
+            for (const Message& message : agent(i)->messages()) {
+                if (message.role == MessageRole::User && qint64(message.id) > id) {
+                    id = qint64(message.id);
+                    newest = message.text;
+                }
+            }
+        }
+        questions->setCurrentIndex(questions->findData(newest));
+        m_window->header()->askField()->setFocus();
+        type(QStringLiteral("a new one?"));
+        key(QStringLiteral("Return"));
+        QTRY_COMPARE(questions->currentData().toString(), QStringLiteral("a new one?"));
+        QCOMPARE(compare->columnCount(), 3);
+        test::appendText(agent(7), QStringLiteral("arrives"));
+        const auto views = compare->findChildren<TranscriptView*>();
+        QTRY_VERIFY(std::any_of(views.begin(), views.end(), [](TranscriptView* view) {
+            view->flush();
+            return view->plainText().contains(QStringLiteral("arrives"));
+        }));
+        // Who looks at an older one goes on looking at it, and the new one is in the list.
+        questions->setCurrentIndex(questions->findData(newest));
+        agent(7)->stop();
+        QVERIFY(agent(7)->ask(QStringLiteral("one more?")));
+        QTRY_VERIFY(questions->findData(QStringLiteral("one more?")) >= 0);
+        QCOMPARE(questions->currentData().toString(), newest);
+    }
+
+    void exportKeepsLinesAndFences()
+    {
+        test::setMessages(agent(7), {});
+        test::addMessage(agent(7), MessageRole::User, QStringLiteral("Why\n  x = 1\nfails?"));
+        test::addMessage(agent(7), MessageRole::Assistant, QStringLiteral("So:\n\n````cpp\nint a;\n```\n"),
+                         MessageState::Stopped);
+        test::changeLast(agent(7), [](Message& message) {
+            Citation citation;
+            citation.displayPath = QStringLiteral("a`b``.cpp");
+            message.citations = {citation};
+        });
+        test::addMessage(agent(7), MessageRole::User, QStringLiteral("and?"));
+        test::addMessage(agent(7), MessageRole::Assistant, QStringLiteral("- one\n  ```\n  x\n  ```\n- `~~~` two"));
+        const QString text = conversationAsMarkdown(*agent(7));
+        QVERIFY2(text.contains(QStringLiteral("\n> Why  \n>   x = 1  \n> fails?\n")), qPrintable(text));
+        QVERIFY2(text.contains(QStringLiteral("\nint a;\n```\n````\n")), qPrintable(text));
+        QVERIFY2(text.contains(QStringLiteral("```a`b``.cpp```")), qPrintable(text));
+        QVERIFY2(text.endsWith(QStringLiteral("- `~~~` two\n")), qPrintable(text)); // nothing was open there
     }
 
     void exportsMarkdownAndJson()
@@ -587,13 +752,14 @@ private slots:
 
     void everythingInteractiveHasANameAndARole()
     {
-        int interactive = 0;
+        int interactive = 0, links = 0;
         QStringList unnamed;
         const std::function<void(QAccessibleInterface*)> walk = [&](QAccessibleInterface* at) {
             if (!at || !at->isValid() || at->state().invisible)
                 return;
             switch (at->role()) {
             case QAccessible::Button:
+            case QAccessible::Link:
             case QAccessible::ButtonMenu:
             case QAccessible::CheckBox:
             case QAccessible::ComboBox:
@@ -605,6 +771,7 @@ private slots:
             case QAccessible::Slider:
             case QAccessible::ScrollBar:
                 ++interactive;
+                links += at->role() == QAccessible::Link;
                 if (at->text(QAccessible::Name).isEmpty() && at->role() != QAccessible::ScrollBar) {
                     const QObject* object = at->object();
                     unnamed +=
@@ -624,6 +791,7 @@ private slots:
         walk(QAccessible::queryAccessibleInterface(m_window.get()));
         QVERIFY2(unnamed.isEmpty(), qPrintable(unnamed.join(u'\n')));
         QVERIFY(interactive > 60);
+        QVERIFY(links > 0); // of answers: painted, and yet there
     }
 
     void tabVisitsEveryControlOfAPane()
@@ -651,6 +819,8 @@ private slots:
                 failed = each;
         }
         QVERIFY(failed);
+        test::addMessage(failed->agent(), MessageRole::Assistant, QStringLiteral("See [a](https://b.example/)."),
+                         MessageState::Failed); // things that Tab stops at, above the card
         const auto buttons = failed->transcript()->viewport()->findChildren<QPushButton*>();
         QList<QPushButton*> shown;
         for (QPushButton* button : buttons) {
@@ -804,6 +974,33 @@ private slots:
         QVERIFY(says(QStringLiteral("/models/x: no such folder")));
         test::becomeReady(workbench.get());
         QVERIFY(says(QStringLiteral("Eight agents over your code")));
+    }
+
+    void theLookHoldsBeforeTheModelIsLoaded()
+    {
+        m_window->close(); // keeps the geometry
+        m_workbench->setSetting(setting_keys::textScale, QStringLiteral("2"));
+        test::reportLoad(m_workbench.get(), QStringLiteral("Reading weights"), 3, 10); // not ready any more
+        MainWindow window(m_workbench.get());
+        window.show();
+        QCOMPARE(Theme::instance()->textScale(), 1.0);
+        test::readSettings(m_workbench.get());
+        QCOMPARE(Theme::instance()->textScale(), 2.0);
+        window.resize(1300, 850); // by the user, while the model loads
+        test::becomeReady(m_workbench.get());
+        QCOMPARE(window.size(), QSize(1300, 850));
+        Theme::instance()->apply(SchemeChoice::Dark, 1.0);
+    }
+
+    void aLinkWhoseWordsHideItsAddressIsAskedAbout()
+    {
+        emit pane(7)->transcript()->linkActivated(QStringLiteral("https://evil.example/?q=secret"),
+                                                  QStringLiteral("https://docs.example/"));
+        QVERIFY(m_window->notices()->isVisible());
+        QVERIFY(m_window->notices()->text().contains(QStringLiteral("https://evil.example/?q=secret")));
+        QVERIFY(m_window->notices()->button()->isVisible());
+        emit pane(7)->transcript()->linkActivated(QStringLiteral("file:///etc/passwd"), QStringLiteral("docs"));
+        QVERIFY(m_window->notices()->text().contains(QStringLiteral("Not a web address")));
     }
 
     void theFirstPageIsHonestAndLeadsOn()

@@ -1,3 +1,4 @@
+#include "ui/shown_text.h"
 #include "ui/transcript/highlighter.h"
 #include "ui/transcript/markdown.h"
 
@@ -307,6 +308,16 @@ private slots:
         state = highlightLine(python, u"x = \"\"\"doc", 0, tokens);
         QVERIFY(state != 0);
         QCOMPARE(highlightLine(python, u"end\"\"\"", state, tokens), 0);
+    }
+
+    void nothingTurnsTheDirectionOfWhatIsShown() // CVE-2021-42574
+    {
+        const QString family = QStringLiteral("\U0001F468\u200D\U0001F469\u200D\U0001F467");
+        const QString text = QStringLiteral("a\u202Eb\u2066c\u2069\u200Fd\u0007 ") + family;
+        const QString shown = markdown::parseInline(text).text;
+        QCOMPARE(shown, QStringLiteral("a\uFFFDb\uFFFDc\uFFFD\uFFFDd\uFFFD ") + family);
+        QCOMPARE(shownText(text), shown);
+        QCOMPARE(shownText(QStringLiteral("a\tb\nc")), QStringLiteral("a\tb\nc"));
     }
 
     void aFilesNameTellsItsLanguage()

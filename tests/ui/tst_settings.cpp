@@ -115,14 +115,21 @@ void TestSettings::theCommandLineWinsOverSettings()
     named.engine.devices = {"cpu"};
     named.engine.sparse = engine::SparseMode::On;
     named.engine.contextLimit = 4096;
-    settings.applyTo(named, true);
+    settings.applyTo(named, {true, true, true});
     QCOMPARE(named.engine.modelDir.string(), std::string("/models/named"));
     QCOMPARE(named.engine.devices, std::vector<std::string>({"cpu"}));
     QCOMPARE(named.engine.sparse, engine::SparseMode::On);
     QCOMPARE(named.engine.contextLimit, std::int64_t(4096));
+    agents::WorkbenchOptions automatic; // the way out of settings that do not work
+    automatic.engine.modelDir = "/usr/share/octavo/demo-model";
+    automatic.engine.devices = {"auto"};
+    settings.applyTo(automatic, {true, true, true});
+    QCOMPARE(automatic.engine.modelDir.string(), std::string("/usr/share/octavo/demo-model"));
+    QCOMPARE(automatic.engine.devices, std::vector<std::string>({"auto"}));
+    QCOMPARE(automatic.engine.sparse, engine::SparseMode::Auto);
     agents::WorkbenchOptions open;
     open.engine.modelDir = "/usr/share/octavo/demo-model";
-    settings.applyTo(open, false);
+    settings.applyTo(open, {});
     QCOMPARE(open.engine.modelDir.string(), std::string("/models/big"));
     QCOMPARE(open.engine.devices, std::vector<std::string>({"cuda:0"}));
     QCOMPARE(open.engine.sparse, engine::SparseMode::Off);

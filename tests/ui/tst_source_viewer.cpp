@@ -64,6 +64,7 @@ private slots:
     void findsForwardsAndWrapsRound();
     void saysWhyAFileCannotBeShown();
     void saysThatAFileIsNotInTheWorkingFolder();
+    void showsWhatWouldTurnTheDirection();
     void everyControlHasAName();
 };
 
@@ -159,6 +160,14 @@ void TestSourceViewer::saysThatAFileIsNotInTheWorkingFolder()
     QTest::mouseClick(viewer.findChild<QPushButton*>(QStringLiteral("openInEditor")), Qt::LeftButton);
     QTRY_COMPARE(problem.size(), 1);
     QVERIFY(problem[0][0].toString().contains(QStringLiteral("not in the working folder")));
+}
+
+void TestSourceViewer::showsWhatWouldTurnTheDirection() // CVE-2021-42574
+{
+    CodeView view;
+    view.setCode(QStringLiteral("main.c"), QStringLiteral("/*\u202E } \u2066if (admin)\u2069 */\n\tint a;\n"));
+    QCOMPARE(view.toPlainText(), QStringLiteral("/*\uFFFD } \uFFFDif (admin)\uFFFD */\n\tint a;\n"));
+    QCOMPARE(view.document()->defaultTextOption().textDirection(), Qt::LeftToRight);
 }
 
 void TestSourceViewer::everyControlHasAName()

@@ -135,6 +135,93 @@ private slots:
         QVERIFY(m_view->followsEnd());
     }
 
+    void whatCanBePressedIsReachedByAScreenReader() // B-44
+    {
+        Message answer = message(1, MessageRole::Assistant,
+                                 QStringLiteral("See [the docs](https://example.org/a).\n\n```c\nint a;\n```\n"));
+        answer.state = MessageState::Complete;
+        m_view->setMessages({answer});
+        m_view->show();
+        QApplication::setActiveWindow(m_view.get());
+        QVERIFY(QTest::qWaitForWindowActive(m_view.get()));
+        m_view->setFocus();
+        QAccessible::setActive(true);
+        QAccessibleInterface* root = QAccessible::queryAccessibleInterface(m_view.get());
+        QStringList names;
+        QAccessibleInterface* link = nullptr;
+        for (int i = 0; i < root->childCount(); ++i) {
+            QAccessibleInterface* child = root->child(i);
+            if (child->object())
+                continue;
+            QCOMPARE(root->indexOfChild(child), i);
+            QCOMPARE(child->parent(), root);
+            names += child->text(QAccessible::Name);
+            if (child->role() == QAccessible::Link)
+                link = child;
+        }
+        QCOMPARE(names.size(), 4); // the link, Copy of the code, Copy and Regenerate of the answer
+        QVERIFY(link && link->isValid());
+        QVERIFY(link->text(QAccessible::Name).contains(QStringLiteral("the docs")));
+        QVERIFY(link->text(QAccessible::Name).contains(QStringLiteral("https://example.org/a")));
+        const QRect rect = link->rect();
+        QVERIFY(QRect(m_view->mapToGlobal(QPoint()), m_view->size()).contains(rect));
+        QSignalSpy opened(m_view.get(), &TranscriptView::linkActivated);
+        link->actionInterface()->doAction(QAccessibleActionInterface::pressAction());
+        QCOMPARE(opened.size(), 1);
+
+        static QStringList focused;
+        focused.clear();
+        const auto before = QAccessible::installUpdateHandler([](QAccessibleEvent* event) {
+            if (event->type() == QAccessible::Focus && event->accessibleInterface())
+                focused += event->accessibleInterface()->text(QAccessible::Name);
+        });
+        QTest::keyClick(m_view.get(), Qt::Key_Tab);
+        QTest::keyClick(m_view.get(), Qt::Key_Tab);
+        QAccessible::installUpdateHandler(before);
+        QCOMPARE(focused, names.mid(0, 2));
+        QVERIFY(root->textInterface());
+        QCOMPARE(root->textInterface()->text(0, root->textInterface()->characterCount()), m_view->plainText());
+        m_view->setMessages({});
+        QVERIFY(!link->isValid());
+        QCOMPARE(link->text(QAccessible::Name), QString());
+        QAccessible::setActive(false);
+    }
+
+    void aLinkOverTwoLinesIsClickedOnBoth()
+    {
+        m_view->resize(260, 300);
+        Message answer = message(1, MessageRole::Assistant,
+                                 QStringLiteral("Some words first, then [a link with so many words in it that they take "
+                                                "two lines at the least](https://example.org/)"));
+        answer.state = MessageState::Complete;
+        m_view->setMessages({answer});
+        m_view->grab();
+        QSignalSpy opened(m_view.get(), &TranscriptView::linkActivated);
+        const QRect first = m_view->rectOf(m_view->pressables()[0]);
+        QVERIFY(!first.isEmpty());
+        const int pitch = first.height();
+        QTest::mouseClick(m_view->viewport(), Qt::LeftButton, {}, first.center());
+        QCOMPARE(opened.size(), 1);
+        QTest::mouseClick(m_view->viewport(), Qt::LeftButton, {}, QPoint(40, first.center().y() + pitch));
+        QCOMPARE(opened.size(), 2);
+        QCOMPARE(opened[1][1].toString(), m_view->actionOf(m_view->pressables()[0])->shown);
+    }
+
+    void codeIsDrawnInTheOrderOfItsFile() // CVE-2021-42574
+    {
+        const auto picture = [](const QString& line) {
+            TranscriptView view;
+            view.resize(400, 200);
+            Message answer = message(1, MessageRole::Assistant, QStringLiteral("```c\n%1\n```\n").arg(line));
+            answer.state = MessageState::Complete;
+            view.setMessages({answer});
+            return view.grab().toImage();
+        };
+        const QImage shown = picture(QStringLiteral("/*\u202E } \u2066if (admin)\u2069 \u2066 begin */"));
+        QCOMPARE(shown, picture(QStringLiteral("/*\uFFFD } \uFFFDif (admin)\uFFFD \uFFFD begin */")));
+        QVERIFY(shown != picture(QStringLiteral("/* begin */")));
+    }
+
     void attachesAgainAtTheEndOrByButton()
     {
         stream(60);

@@ -1,5 +1,6 @@
 #include "ui/dashboard/dashboard_panel.h"
 
+#include "ui/take_up.h"
 #include "ui/write_file.h"
 
 #include "agents/workbench.h"
@@ -152,9 +153,10 @@ void DashboardPanel::showSnapshot(const engine::MetricsSnapshot& snapshot)
 void DashboardPanel::showHistory()
 {
     const TimeWindow window = shownWindow();
-    for (std::size_t i = 0; i < std::min(m_cards.size(), m_history.devices().size()); ++i)
-        m_cards[i]->showHistory(m_history, i, window);
-    m_throughput->showHistory(m_history, m_work, window);
+    const MetricsHistory& history = shownHistory();
+    for (std::size_t i = 0; i < std::min(m_cards.size(), history.devices().size()); ++i)
+        m_cards[i]->showHistory(history, i, window);
+    m_throughput->showHistory(history, m_frozen ? m_frozen->work : m_work, window);
 }
 
 void DashboardPanel::setPaused(bool paused)
@@ -163,6 +165,7 @@ void DashboardPanel::setPaused(bool paused)
         return;
     m_paused = paused;
     m_pausedAtSeconds = m_history.newestSeconds();
+    m_frozen = paused ? std::optional<Frozen>({m_history, m_work}) : std::nullopt;
     m_throughput->setPaused(paused);
     if (!paused)
         tick();
@@ -181,8 +184,8 @@ void DashboardPanel::setWindowSeconds(int seconds)
 void DashboardPanel::exportCsv(const QString& path)
 {
     const TimeWindow window = shownWindow();
-    const QString csv = m_history.toCsv(window.endSeconds - window.seconds, window.endSeconds, m_agentNames);
-    writeFile(path, csv.toUtf8()).then(this, [this, path](const Result<void>& written) {
+    const QString csv = shownHistory().toCsv(window.endSeconds - window.seconds, window.endSeconds, m_agentNames);
+    takeUp(writeFile(path, csv.toUtf8()), this, [this, path](const Result<void>& written) {
         if (written)
             emit exported(path);
         else
@@ -196,7 +199,7 @@ void DashboardPanel::exportImage(const QString& path)
     QBuffer buffer(&png);
     buffer.open(QIODevice::WriteOnly);
     m_content->grab().save(&buffer, "PNG");
-    writeFile(path, png).then(this, [this, path](const Result<void>& written) {
+    takeUp(writeFile(path, png), this, [this, path](const Result<void>& written) {
         if (written)
             emit exported(path);
         else

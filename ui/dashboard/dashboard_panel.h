@@ -14,6 +14,7 @@
 #include <QWidget>
 
 #include <functional>
+#include <optional>
 
 class QHBoxLayout;
 
@@ -39,7 +40,7 @@ public:
     const MetricsHistory& history() const { return m_history; }
 
     bool isPaused() const { return m_paused; }
-    void setPaused(bool paused); ///< holds what is shown; recording goes on
+    void setPaused(bool paused); ///< holds what is shown and exported; recording goes on
     int windowSeconds() const { return m_windowSeconds; }
     void setWindowSeconds(int seconds);
     void setAgentNames(const QStringList& names);
@@ -65,6 +66,7 @@ private:
     void showHistory();
     void askWhereTo(const QString& suffix, void (DashboardPanel::*write)(const QString&));
     TimeWindow shownWindow() const;
+    const MetricsHistory& shownHistory() const { return m_frozen ? m_frozen->history : m_history; }
 
     std::function<engine::MetricsSnapshot()> m_source;
     MetricsHistory m_history;
@@ -80,6 +82,11 @@ private:
     int m_windowSeconds = 60;
     bool m_paused = false;
     double m_pausedAtSeconds = 0;
+    struct Frozen { ///< as it was at the pause: the rings go on and forget
+        MetricsHistory history;
+        WorkHistory work;
+    };
+    std::optional<Frozen> m_frozen;
 };
 
 } // namespace octavo::ui

@@ -5,6 +5,7 @@
 #include "ui/pane/pane_header.h"
 #include "ui/pane/pane_state.h"
 #include "ui/pane/status_card.h"
+#include "ui/shown_text.h"
 #include "ui/transcript/transcript_view.h"
 
 #include <QClipboard>
@@ -113,14 +114,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     connect(m_transcript, &TranscriptView::copyAnswerRequested, this, &Pane::copyMessage);
     connect(m_transcript, &TranscriptView::regenerateRequested, this, &Pane::regenerate);
     connect(m_transcript, &TranscriptView::continueRequested, this, &Pane::continueAnswer);
-    connect(m_transcript, &TranscriptView::linkActivated, this, [this](const QString& target) {
-        const QUrl url(target, QUrl::StrictMode);
-        // Only what leads to a web page: a link in an answer never opens a file or starts a program.
-        if (url.isValid() && (url.scheme() == u"https" || url.scheme() == u"http"))
-            QDesktopServices::openUrl(url);
-        else
-            emit noticed(tr("Not a web address: %1").arg(target));
-    });
+    connect(m_transcript, &TranscriptView::linkActivated, this, &Pane::openLink);
 
     connect(m_agent, &agents::Agent::nameChanged, this, [this](const QString& name) {
         m_header->setName(name);
@@ -380,6 +374,24 @@ void Pane::leaveEditing()
     m_composer->setText(m_agent->draft());
 }
 
+/// Only what leads to a web page: a link in an answer never opens a file or starts a program. Where the words do not say
+/// where it leads, the address is shown and asked about: a repository can have the model write any link.
+void Pane::openLink(const QString& target, const QString& shown)
+{
+    const QUrl url(target, QUrl::StrictMode);
+    if (!url.isValid() || (url.scheme() != u"https" && url.scheme() != u"http")) {
+        emit noticed(tr("Not a web address: %1").arg(target));
+        return;
+    }
+    if (shown == target || (!url.host().isEmpty() && (QUrl(shown).host() == url.host() || shown == url.host()))) {
+        QDesktopServices::openUrl(url);
+        return;
+    }
+    constexpr qsizetype longest = 300;
+    emit offered(tr("This link leads to %1").arg(target.left(longest)), tr("Open"),
+                 [url] { QDesktopServices::openUrl(url); });
+}
+
 void Pane::regenerate()
 {
     report(m_agent->regenerate());
@@ -444,8 +456,19 @@ void Pane::rename()
     m_header->editName();
 }
 
+/// Says so where it is busy: what it is doing is not to be ended by the way.
+bool Pane::refusesWhileBusy()
+{
+    if (m_agent->status().activity == Activity::Idle)
+        return false;
+    emit noticed(tr("This pane is busy: stop it first, or choose another."));
+    return true;
+}
+
 void Pane::newConversation()
 {
+    if (refusesWhileBusy())
+        return;
     m_agent->newConversation();
     focusComposer();
 }
@@ -457,10 +480,13 @@ void Pane::fillContextMenu(QMenu* menu)
     menu->clear();
     const agents::ContextId now = m_agent->context().id;
     for (const agents::ContextInfo& context : m_workbench->contexts()) {
-        QAction* action = menu->addAction(contextLabel(context) + u'\t' + shortCountText(context.tokens));
+        QAction* action = menu->addAction(literalText(contextLabel(context)) + u'\t' + shortCountText(context.tokens));
         action->setCheckable(true);
         action->setChecked(context.id == now);
-        connect(action, &QAction::triggered, this, [this, id = context.id] { m_agent->setContext(id); });
+        connect(action, &QAction::triggered, this, [this, id = context.id] {
+            if (id != m_agent->context().id && !refusesWhileBusy())
+                m_agent->setContext(id);
+        });
     }
     if (!menu->isEmpty())
         menu->addSeparator();

@@ -6,6 +6,8 @@
 #include "agents/workbench.h"
 #include "ui/controls.h"
 
+#include <functional>
+
 class QMenu;
 class QStackedLayout;
 
@@ -56,6 +58,8 @@ signals:
     void exportRequested();
     /// Something to tell for a moment, at the bottom of the window.
     void noticed(const QString& text);
+    /// The same, with something to be done about it.
+    void offered(const QString& text, const QString& action, const std::function<void()>& act);
 
 protected:
     void paintEvent(QPaintEvent* event) override;
@@ -74,8 +78,10 @@ private:
     void fillPaneMenu(QMenu* menu);
     void copyMessage(agents::MessageId id);
     void report(const Result<void>& done);
+    void openLink(const QString& target, const QString& shown);
     void leaveEditing();
     void endEditing();
+    bool refusesWhileBusy();
 
     agents::Workbench* m_workbench;
     agents::Agent* m_agent;

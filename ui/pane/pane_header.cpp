@@ -1,6 +1,7 @@
 #include "ui/pane/pane_header.h"
 
 #include "ui/controls.h"
+#include "ui/shown_text.h"
 
 #include <QApplication>
 #include <QHBoxLayout>
@@ -127,7 +128,7 @@ void PaneHeader::fitContext()
     m_device->setVisible(!m_device->text().isEmpty() && hasRoom);
     if (!m_device->isHidden())
         room -= device;
-    m_context->setText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, room)));
+    m_context->setText(literalText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, room))));
 }
 
 void PaneHeader::setState(const PaneState& state)

@@ -1,5 +1,7 @@
 #include "ui/settings/model_page.h"
 
+#include "ui/take_up.h"
+
 #include "agents/workbench.h"
 
 #include <QFileDialog>
@@ -42,7 +44,7 @@ ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QW
         m_device->addItem(settings.device, settings.device);
         m_device->setCurrentIndex(1);
     }
-    agents::deviceChoices().then(this, [this](const QList<agents::DeviceChoice>& choices) {
+    takeUp(agents::deviceChoices(), this, [this](const QList<agents::DeviceChoice>& choices) {
         for (const agents::DeviceChoice& choice : choices) {
             const QString text =
                 tr("%1 · %2 · %3").arg(choice.device, choice.description, bytesText(choice.memoryTotalBytes));
@@ -133,12 +135,12 @@ void ModelPage::examine()
 {
     const int round = ++m_round;
     const QString folder = this->folder().isEmpty() ? m_running : this->folder();
-    agents::examineModel(folder, device().isEmpty() ? QStringLiteral("auto") : device(), agents::numAgents,
-                         m_contextLimit)
-        .then(this, [this, round](const Result<agents::ModelVerdict>& verdict) {
-            if (round == m_round)
-                showVerdict(verdict);
-        });
+    takeUp(agents::examineModel(folder, device().isEmpty() ? QStringLiteral("auto") : device(), agents::numAgents,
+                                m_contextLimit),
+           this, [this, round](const Result<agents::ModelVerdict>& verdict) {
+               if (round == m_round)
+                   showVerdict(verdict);
+           });
 }
 
 void ModelPage::showVerdict(const Result<agents::ModelVerdict>& verdict)

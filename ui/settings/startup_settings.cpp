@@ -119,16 +119,16 @@ QFuture<void> StartupSettings::save(const QString& file) const
     });
 }
 
-void StartupSettings::applyTo(agents::WorkbenchOptions& options, bool modelNamed) const
+void StartupSettings::applyTo(agents::WorkbenchOptions& options, const GivenOptions& given) const
 {
-    if (!modelNamed && !modelFolder.isEmpty())
+    if (!given.model && !modelFolder.isEmpty())
         options.engine.modelDir = modelFolder.toStdString();
-    if (!device.isEmpty() && options.engine.devices == std::vector<std::string>{"auto"})
+    if (!given.device && !device.isEmpty())
         options.engine.devices = {device.toStdString()};
     options.sampling = sampling;
     options.maxNewTokens = maxNewTokens;
     options.drafts = drafts;
-    if (options.engine.sparse == engine::SparseMode::Auto)
+    if (!given.sparse)
         options.engine.sparse = sparse;
     if (options.engine.contextLimit == 0) { // the setting outlives a change of model
         options.engine.contextLimit = contextLimit;

@@ -10,6 +10,11 @@
 
 namespace octavo::ui {
 
+/// What the command line named, though it may be what would have been taken anyway: settings change none of it.
+struct GivenOptions {
+    bool model = false, device = false, sparse = false;
+};
+
 struct StartupSettings {
     QString modelFolder; ///< empty: the demo model
     QString device;      ///< empty: automatic
@@ -26,9 +31,8 @@ struct StartupSettings {
     /// Writes on another thread; what is saved last is written last.
     QFuture<void> save(const QString& file = {}) const;
 
-    /// Fills in what the command line has left open: a model that is not named, the device "auto", sparse "auto", no
-    /// limit.
-    void applyTo(agents::WorkbenchOptions& options, bool modelNamed) const;
+    /// Fills in what the command line has left open: what was not given, and no limit.
+    void applyTo(agents::WorkbenchOptions& options, const GivenOptions& given) const;
 };
 
 } // namespace octavo::ui

@@ -1,5 +1,7 @@
 #include "ui/sidebar/commit_watch.h"
 
+#include "ui/take_up.h"
+
 #include "agents/ingest/inspect_repository.h"
 
 #include <utility>
@@ -21,17 +23,16 @@ void CommitWatch::look()
     m_sinceLook.start();
     for (const agents::ContextInfo& context : m_workbench->contexts()) {
         const agents::IngestOptions options = m_workbench->ingestOptions(context.id);
-        agents::inspectRepository(options.repository, options.ref, options.trusted)
-            .then(this,
-                  [this, id = context.id, read = context.commit](const Result<agents::RepositoryInfo>& repository) {
-                      // One that is gone or cannot be opened now says so when it is needed.
-                      if (repository && !repository->head.id.isEmpty()) {
-                          const QString newer = repository->head.id == read ? QString() : repository->head.id;
-                          if (newer != std::exchange(m_newer[id], newer))
-                              emit changed(id);
-                      }
-                      emit looked(id);
-                  });
+        takeUp(agents::inspectRepository(options.repository, options.ref, options.trusted), this,
+               [this, id = context.id, read = context.commit](const Result<agents::RepositoryInfo>& repository) {
+                   // One that is gone or cannot be opened now says so when it is needed.
+                   if (repository && !repository->head.id.isEmpty()) {
+                       const QString newer = repository->head.id == read ? QString() : repository->head.id;
+                       if (newer != std::exchange(m_newer[id], newer))
+                           emit changed(id);
+                   }
+                   emit looked(id);
+               });
     }
 }
 

@@ -1,6 +1,7 @@
 #include "ui/sidebar/history_model.h"
 
 #include "ui/controls.h"
+#include "ui/take_up.h"
 
 #include <QFuture>
 #include <QLocale>
@@ -48,7 +49,7 @@ void HistoryModel::search(const QString& text)
         show(m_workbench->conversations());
         return;
     }
-    m_workbench->search(m_text).then(this, [this, number](const QList<agents::ConversationInfo>& found) {
+    takeUp(m_workbench->search(m_text), this, [this, number](const QList<agents::ConversationInfo>& found) {
         if (number == m_searchNumber) // a newer search has not overtaken this one
             show(found);
     });

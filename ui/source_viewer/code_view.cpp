@@ -1,5 +1,6 @@
 #include "ui/source_viewer/code_view.h"
 
+#include "ui/shown_text.h"
 #include "ui/theme.h"
 
 #include <QPainter>
@@ -77,6 +78,9 @@ CodeView::CodeView(QWidget* parent)
     setLineWrapMode(QPlainTextEdit::NoWrap);
     setFrameShape(QFrame::NoFrame);
     setAccessibleName(tr("Source"));
+    QTextOption option = document()->defaultTextOption();
+    option.setTextDirection(Qt::LeftToRight);
+    document()->setDefaultTextOption(option);
     m_numbers = new NumberColumn(this);
     m_colors = new CodeColors(document());
     connect(this, &QPlainTextEdit::blockCountChanged, this, [this] { setViewportMargins(numbersWidth(), 0, 0, 0); });
@@ -106,7 +110,7 @@ void CodeView::restyle()
 void CodeView::setCode(const QString& path, const QString& text)
 {
     m_first = m_last = 0;
-    setPlainText(text);
+    setPlainText(shownText(text));
     m_colors->setLanguage(languageOfFile(path));
     setExtraSelections({});
 }

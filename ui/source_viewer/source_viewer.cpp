@@ -1,6 +1,7 @@
 #include "ui/source_viewer/source_viewer.h"
 
 #include "ui/source_viewer/editor_command.h"
+#include "ui/take_up.h"
 
 #include "agents/workbench.h"
 
@@ -79,20 +80,20 @@ void SourceViewer::open(agents::ContextId context, const QByteArray& path, int l
         if (info.id == context)
             m_repositoryPath = info.repositoryPath;
     }
-    m_workbench->source(context, path)
-        .then(this, [this, round, line, lastLine](const Result<agents::SourceText>& source) {
-            if (round != m_round)
-                return;
-            if (source) {
-                showSource(*source, line, lastLine);
-                return;
-            }
-            m_title->setText(QString::fromUtf8(m_path));
-            m_where->clear();
-            m_code->setCode({}, {});
-            m_notice->setText(QString::fromStdString(source.error().message));
-            m_notice->show();
-        });
+    takeUp(m_workbench->source(context, path), this,
+           [this, round, line, lastLine](const Result<agents::SourceText>& source) {
+               if (round != m_round)
+                   return;
+               if (source) {
+                   showSource(*source, line, lastLine);
+                   return;
+               }
+               m_title->setText(QString::fromUtf8(m_path));
+               m_where->clear();
+               m_code->setCode({}, {});
+               m_notice->setText(QString::fromStdString(source.error().message));
+               m_notice->show();
+           });
 }
 
 void SourceViewer::showSource(const agents::SourceText& source, int line, int lastLine)
@@ -122,7 +123,7 @@ void SourceViewer::openInEditor()
 {
     const QString file = QDir(m_repositoryPath).filePath(QFile::decodeName(m_path));
     const int line = m_code->firstMarked();
-    QtConcurrent::run([file] { return QFileInfo::exists(file); }).then(this, [this, file, line](bool exists) {
+    takeUp(QtConcurrent::run([file] { return QFileInfo::exists(file); }), this, [this, file, line](bool exists) {
         QString problem;
         QStringList command = editorCommand(qEnvironmentVariable("VISUAL"), file, line);
         const QString program = command.isEmpty() ? QString() : command.takeFirst();

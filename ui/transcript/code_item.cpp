@@ -1,3 +1,4 @@
+#include "ui/shown_text.h"
 #include "ui/transcript/highlighter.h"
 #include "ui/transcript/item.h"
 
@@ -199,7 +200,7 @@ private:
         }
         tokens.clear();
         highlightLine(m_language, lineText(line), m_states[std::size_t(line)], tokens);
-        auto layout = std::make_unique<QTextLayout>(lineText(line).toString(), m_fonts.code);
+        auto layout = std::make_unique<QTextLayout>(shownText(lineText(line).toString()), m_fonts.code);
         QList<QTextLayout::FormatRange> formats;
         const Colors& c = colors();
         for (const CodeToken& token : tokens) {
@@ -231,6 +232,7 @@ private:
         layout->setFormats(formats);
         QTextOption option;
         option.setWrapMode(QTextOption::NoWrap);
+        option.setTextDirection(Qt::LeftToRight); // code stands as its file has it
         option.setTabStopDistance(4 * m_fonts.codeAdvance);
         layout->setTextOption(option);
         layoutLines(*layout, 1e6, m_fonts.codePitch);

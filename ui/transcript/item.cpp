@@ -1,11 +1,13 @@
 #include "ui/transcript/item.h"
 
 #include "ui/controls.h"
+#include "ui/shown_text.h"
 
 #include <QCoreApplication>
 #include <QFontMetricsF>
 #include <QTextLine>
 
+#include <algorithm>
 #include <cmath>
 
 namespace octavo::ui {
@@ -56,10 +58,16 @@ int Item::guessHeight(int width) const
     return int((1 + std::floor(double(m_text.size()) / perLine)) * m_fonts.bodyPitch);
 }
 
+bool ItemAction::contains(const QPointF& point) const
+{
+    const auto holds = [&](const QRectF& r) { return r.adjusted(-2, -2, 2, 2).contains(point); };
+    return holds(rect) || std::any_of(further.begin(), further.end(), holds);
+}
+
 int Item::actionAt(const QPointF& point) const
 {
     for (std::size_t i = 0; i < m_actions.size(); ++i) {
-        if (m_actions[i].rect.adjusted(-2, -2, 2, 2).contains(point))
+        if (m_actions[i].contains(point))
             return int(i);
     }
     return -1;
@@ -173,7 +181,7 @@ public:
 protected:
     int doLayout(int width) override
     {
-        QString shown = m_text;
+        QString shown = shownText(m_text);
         shown.replace(u'\n', QChar::LineSeparator);
         m_layout.setText(shown);
         m_layout.setFont(m_fonts.body);

@@ -43,6 +43,10 @@ struct ItemAction {
     agents::Citation citation; ///< OpenCitation
     QString target;            ///< OpenLink
     QRectF rect;
+    QString shown;               ///< OpenLink: the words that lead there
+    std::vector<QRectF> further; ///< of the lines after the first, where it wraps
+
+    bool contains(const QPointF& point) const;
 };
 
 struct TextRange {

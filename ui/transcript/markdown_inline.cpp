@@ -1,3 +1,4 @@
+#include "ui/shown_text.h"
 #include "ui/transcript/markdown.h"
 
 #include <algorithm>
@@ -44,14 +45,14 @@ private:
             m_pieces.push_back({shown.toString(), int(source), style, target, {}, 0, false, false});
     }
 
-    /// Shown characters: line breaks become spaces, control characters vanish, so that nothing can fake the layout.
+    /// Shown characters: line breaks become spaces, what would fake the layout a visible mark.
     void addPlain(qsizetype from, qsizetype to, unsigned style, const QString& target)
     {
         QString shown = m_text.mid(from, to - from).toString();
         for (QChar& c : shown) {
             if (c == u'\n' || c == u'\t')
                 c = u' ';
-            else if (c.category() == QChar::Other_Control)
+            else if (fakesLayout(c))
                 c = QChar::ReplacementCharacter;
         }
         addText(shown, from, style, target);

@@ -85,7 +85,10 @@ public:
                 continue;
             painter.setPen(index == paint.focusedAction ? colors().accent : colors().muted);
             painter.setBrush(Qt::NoBrush);
-            painter.drawRoundedRect(m_actions[std::size_t(index)].rect.adjusted(-1.5, 0.5, 1.5, -0.5), 4, 4);
+            const ItemAction& action = m_actions[std::size_t(index)];
+            painter.drawRoundedRect(action.rect.adjusted(-1.5, 0.5, 1.5, -0.5), 4, 4);
+            for (const QRectF& rect : action.further)
+                painter.drawRoundedRect(rect.adjusted(-1.5, 0.5, 1.5, -0.5), 4, 4);
         }
     }
 
@@ -162,7 +165,7 @@ protected:
         const qreal pitch = heading ? std::round(QFontMetricsF(base).height() * 1.25) : m_fonts.bodyPitch;
         m_contentHeight = int(std::ceil(layoutLines(m_layout, width - m_indent, pitch)));
         for (std::size_t i = 0; i < m_actions.size(); ++i)
-            m_actions[i].rect = rangeRect(m_actionRanges[i]);
+            placeAction(m_actions[i], m_actionRanges[i]);
         return m_contentHeight;
     }
 
@@ -200,7 +203,8 @@ private:
                 shift += 2;
             }
             if ((m_spans[i].style & markdown::Link) && !m_spans[i].target.isEmpty()) {
-                m_actions.push_back({ItemAction::Kind::OpenLink, m_spans[i].target, {}, m_spans[i].target, {}});
+                m_actions.push_back({ItemAction::Kind::OpenLink, m_spans[i].target, {}, m_spans[i].target, {},
+                                     m_text.mid(m_spans[i].start, m_spans[i].length)});
                 m_actionRanges.push_back({m_spans[i].start, m_spans[i].length});
             }
             if (next < behind.size() && behind[next].first == int(i)) {
@@ -257,14 +261,25 @@ private:
         return point.source + textPosition - point.text;
     }
 
-    QRectF rangeRect(TextRange range) const
+    /// One rectangle for each line that `range` stands on.
+    void placeAction(ItemAction& action, TextRange range) const
     {
-        const QTextLine line = m_layout.lineForTextPosition(range.start);
-        if (!line.isValid())
-            return {};
-        const int end = qMin(range.start + range.length, line.textStart() + line.textLength());
-        const qreal x1 = line.cursorToX(range.start), x2 = line.cursorToX(end);
-        return QRectF(m_indent + x1, line.y(), x2 - x1, line.height());
+        action.rect = {};
+        action.further.clear();
+        const int end = range.start + range.length;
+        for (int i = 0; i < m_layout.lineCount(); ++i) {
+            const QTextLine line = m_layout.lineAt(i);
+            const int from = qMax(range.start, line.textStart());
+            const int to = qMin(end, line.textStart() + line.textLength());
+            if (from >= to)
+                continue;
+            const qreal x1 = line.cursorToX(from), x2 = line.cursorToX(to);
+            const QRectF rect(m_indent + x1, line.y(), x2 - x1, line.height());
+            if (action.rect.isNull())
+                action.rect = rect;
+            else
+                action.further.push_back(rect);
+        }
     }
 
     /// The quiet box behind inline code, one piece per line it stands on.

@@ -48,7 +48,7 @@ void TranscriptView::activate(int item, int action)
         emit citationActivated(chosen.citation);
         break;
     case ItemAction::Kind::OpenLink:
-        emit linkActivated(chosen.target);
+        emit linkActivated(chosen.target, chosen.shown);
         break;
     case ItemAction::Kind::CopyAnswer:
         emit copyAnswerRequested(in.message());
@@ -60,6 +60,37 @@ void TranscriptView::activate(int item, int action)
         emit continueRequested();
         break;
     }
+}
+
+QList<TranscriptView::Pressable> TranscriptView::pressables() const
+{
+    QList<Pressable> out;
+    for (std::size_t item = 0; item < m_items.size(); ++item) {
+        for (std::size_t action = 0; action < m_items[item]->actions().size(); ++action)
+            out += {int(item), int(action)};
+    }
+    return out;
+}
+
+const ItemAction* TranscriptView::actionOf(Pressable at) const
+{
+    if (at.item < 0 || at.item >= int(m_items.size()) || at.action < 0 ||
+        at.action >= int(m_items[std::size_t(at.item)]->actions().size()))
+        return nullptr;
+    return &m_items[std::size_t(at.item)]->actions()[std::size_t(at.action)];
+}
+
+QRect TranscriptView::rectOf(Pressable at)
+{
+    if (!actionOf(at))
+        return {};
+    if (!m_items[std::size_t(at.item)]->isLaidOut(contentWidth())) {
+        m_items[std::size_t(at.item)]->layout(contentWidth());
+        placeItems(std::size_t(at.item));
+        updateScrollRange();
+    }
+    const int top = m_tops[std::size_t(at.item)] - verticalScrollBar()->value();
+    return actionOf(at)->rect.translated(contentLeft(), top).toAlignedRect();
 }
 
 bool TranscriptView::focusNextPrevChild(bool next)
@@ -84,6 +115,7 @@ bool TranscriptView::focusNextPrevChild(bool next)
             const QRectF rect = m_items[std::size_t(item)]->actions()[std::size_t(action)].rect;
             ensureVisible(rect.translated(0, m_tops[std::size_t(item)]));
             viewport()->update();
+            announceFocusedAction(this);
             return true;
         }
         item += next ? 1 : -1;

@@ -62,6 +62,16 @@ public:
     /// Everything shown, as a screen reader reads it.
     QString plainText() const;
 
+    /// What can be pressed, in order: what a screen reader walks through. A place holds until the content changes.
+    struct Pressable {
+        int item = -1, action = -1;
+    };
+    QList<Pressable> pressables() const;
+    const ItemAction* actionOf(Pressable at) const; ///< null where there is none
+    QRect rectOf(Pressable at);                     ///< in the viewport; empty where there is none
+    Pressable focusedPressable() const { return {m_focusItem, m_focusAction}; }
+    void press(Pressable at) { activate(at.item, at.action); }
+
     /// Shows what has been gathered at once (tests, screenshots).
     void flush();
 
@@ -70,7 +80,7 @@ public:
 
 signals:
     void citationActivated(const octavo::agents::Citation& citation);
-    void linkActivated(const QString& target);
+    void linkActivated(const QString& target, const QString& shown);
     void copyAnswerRequested(octavo::agents::MessageId message);
     void regenerateRequested();
     void continueRequested();
@@ -164,5 +174,7 @@ private:
 
 /// Registers the accessible interface of TranscriptView; once per application.
 void installTranscriptAccessibility();
+/// Tells a screen reader that Tab has come to another action.
+void announceFocusedAction(TranscriptView* view);
 
 } // namespace octavo::ui

@@ -1,6 +1,7 @@
 #include "ui/wizard/files_page.h"
 
 #include "ui/stage_text.h"
+#include "ui/take_up.h"
 #include "ui/wizard/file_tree_view.h"
 #include "ui/wizard/selection.h"
 
@@ -426,16 +427,16 @@ void FilesPage::applyGlobs()
     const QStringList include = splitGlobs(m_include->text());
     const QStringList exclude = splitGlobs(m_exclude->text());
     const int round = ++m_globRound;
-    QtConcurrent::run(allowedBy, include, exclude, m_tree.files())
-        .then(this, [this, round](const Result<std::vector<bool>>& allowed) {
-            if (round != m_globRound)
-                return;
-            m_globsPending = m_globTimer.isActive();
-            m_globProblem = allowed ? QString() : QString::fromStdString(allowed.error().message);
-            if (allowed)
-                m_tree.setAllowed(*allowed);
-            showChoice();
-        });
+    takeUp(QtConcurrent::run(allowedBy, include, exclude, m_tree.files()), this,
+           [this, round](const Result<std::vector<bool>>& allowed) {
+               if (round != m_globRound)
+                   return;
+               m_globsPending = m_globTimer.isActive();
+               m_globProblem = allowed ? QString() : QString::fromStdString(allowed.error().message);
+               if (allowed)
+                   m_tree.setAllowed(*allowed);
+               showChoice();
+           });
 }
 
 qint64 FilesPage::chosenTokens() const

@@ -1,4 +1,5 @@
 #include "ui/wizard/panes_page.h"
+#include "ui/shown_text.h"
 
 #include <QGridLayout>
 #include <QPainter>
@@ -79,7 +80,7 @@ void PanesPage::setPanes(const QString& context, const QList<PaneChoice>& panes)
     for (int i = 0; i < panes.size(); ++i) {
         const PaneChoice& pane = panes[i];
         auto* card = new Card(Card::Fill::Background);
-        auto* box = new QCheckBox(pane.name);
+        auto* box = new QCheckBox(literalText(pane.name));
         box->setObjectName(QStringLiteral("pane%1").arg(i));
         box->setAccessibleName(tr("%1, now %2").arg(pane.name, pane.about));
         box->setFont(ui::font(TextRole::BodyStrong));

@@ -1,6 +1,8 @@
 #include "ui/wizard/source_page.h"
+#include "ui/shown_text.h"
 
 #include "ui/stage_text.h"
+#include "ui/take_up.h"
 #include "ui/wizard/selection.h"
 
 #include "agents/ingest/clone_job.h"
@@ -186,7 +188,7 @@ void SourcePage::setRecent(const QStringList& paths)
 {
     qDeleteAll(m_recent->findChildren<QPushButton*>());
     for (const QString& path : paths.mid(0, recentShown)) {
-        auto* button = makeButton(path, ButtonKind::Quiet);
+        auto* button = makeButton(literalText(path), ButtonKind::Quiet);
         button->setIcon(icon(QStringLiteral("folder")));
         button->setAccessibleName(tr("Use %1").arg(path));
         button->setAutoDefault(false);
@@ -259,11 +261,11 @@ void SourcePage::inspect()
     }
     const QString ref = path == m_inspectedPath ? this->ref() : QString();
     m_inspectedPath = path;
-    agents::inspectRepository(path, ref, m_trusted)
-        .then(this, [this, round](const Result<agents::RepositoryInfo>& info) {
-            if (round == m_round)
-                showInfo(info);
-        });
+    takeUp(agents::inspectRepository(path, ref, m_trusted), this,
+           [this, round](const Result<agents::RepositoryInfo>& info) {
+               if (round == m_round)
+                   showInfo(info);
+           });
 }
 
 void SourcePage::showInfo(const Result<agents::RepositoryInfo>& info)

@@ -73,9 +73,12 @@ void TestDoctor::memoryOfThe27BIsWhatThePagesSay()
     QCOMPARE(plan.hostBytesPerToken, 16 * 4 * 272);
     QCOMPARE(plan.ram.hostTier, 8 * 250'000 * std::int64_t(16 * 4 * 272));
     QCOMPARE(plan.device.sketch, 8 * 250'000 * std::int64_t(16 * 4 * 34));
-    QCOMPARE(plan.device.recent, 8 * 1088 * std::int64_t(16 * 4 * 528));
-    QCOMPARE(plan.stateBytesPerSequence, 150'994'944 + 2 * 2'949'120); // S, and the convolution in float32
-    QCOMPARE(plan.device.state, 8 * plan.stateBytesPerSequence);
+    QCOMPARE(plan.device.recent, 8 * 8 * 512 * std::int64_t(16 * 4 * 272));    // eight pages of int4 rows each
+    QCOMPARE(plan.stateBytesPerSequence, 150'994'944 + 2'949'120);            // S, and the convolution's inputs in bf16
+    const std::int64_t pending = 48 * 32 * std::int64_t(4 * (10'240 + 48)); // of a step that checks drafts
+    QCOMPARE(plan.device.state, 8 * (plan.stateBytesPerSequence + pending));
+    QCOMPARE(plan.device.checkpoints, 16 * plan.stateBytesPerSequence);
+    QCOMPARE(plan.ram.checkpoints, 0);
     QCOMPARE(plan.device.weights, requestFor27B().weightBytes);
     QVERIFY(plan.device.fits());
 }
@@ -84,7 +87,7 @@ void TestDoctor::theHotBufferTakesWhatIsLeft()
 {
     MemoryPlanRequest request = requestFor27B();
     const MemoryPlan plan = planMemory(request);
-    QCOMPARE(plan.device.hotBuffer, plan.device.total - plan.device.needed());
+    QCOMPARE(plan.device.hotBuffer, plan.device.total - plan.device.needed() - gib);
     QVERIFY(plan.device.hotShare > 0.0 && plan.device.hotShare < 1.0);
     request.deviceBytes = 1000 * gib; // more than all rows: not more than these
     QCOMPARE(planMemory(request).device.hotShare, 1.0);
@@ -116,6 +119,8 @@ void TestDoctor::theCpuBackendKeepsEverythingInRam()
     MemoryPlanRequest request = requestFor27B();
     request.deviceBytes = 0;
     const MemoryPlan plan = planMemory(request);
+    QCOMPARE(plan.stateBytesPerSequence, 150'994'944 + 2 * 2'949'120); // the convolution's inputs in float32
+    QCOMPARE(plan.device.recent, 8 * 1088 * std::int64_t(16 * 4 * 528));
     QCOMPARE(plan.ram.device, plan.device.needed());
     QCOMPARE(plan.ram.needed(), plan.ram.hostTier + plan.ram.checkpoints + plan.device.needed());
 }
