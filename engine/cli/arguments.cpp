@@ -64,6 +64,14 @@ bool Arguments::has(std::string_view name) const
     return m_values.contains(name);
 }
 
+std::vector<std::string> Arguments::given() const
+{
+    std::vector<std::string> names;
+    for (const auto& [name, values] : m_values)
+        names.push_back(name);
+    return names;
+}
+
 std::string Arguments::text(std::string_view name, std::string_view fallback) const
 {
     const auto found = m_values.find(name);

@@ -30,6 +30,7 @@ public:
     static Result<Arguments> parse(std::span<const OptionSpec> options, std::span<const std::string> words);
 
     bool has(std::string_view name) const;
+    std::vector<std::string> given() const; ///< names of the options that were given, sorted
     std::string text(std::string_view name, std::string_view fallback = {}) const;
     std::vector<std::string> texts(std::string_view name) const;
     Result<std::int64_t> integer(std::string_view name, std::int64_t fallback, std::int64_t smallest = 0,

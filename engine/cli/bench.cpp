@@ -12,17 +12,32 @@ namespace {
 struct Bench {
     const char* name;
     Result<void> (*run)(const Arguments&, Streams&);
+    std::vector<std::string> options; ///< of its own, beside those that every bench takes
 };
 
-constexpr std::array benches{
-    Bench{"prefill", runBenchPrefill},
-    Bench{"decode", runBenchDecode},
-    Bench{"mixed", runBenchMixed},
-    Bench{"speculation", runBenchSpeculation},
-    Bench{"reopen", runBenchReopen},
-    Bench{"cancel", runBenchCancel},
-    Bench{"tier", runBenchTier},
+const std::array benches{
+    Bench{"prefill", runBenchPrefill, {"--shape", "--seconds", "--mtp"}},
+    Bench{"decode", runBenchDecode, {"--shape", "--agents", "--rows", "--seconds", "--mtp", "--state", "--noise"}},
+    Bench{"mixed", runBenchMixed, {"--agents", "--seconds"}},
+    Bench{"speculation", runBenchSpeculation, {"--files", "--questions", "--show", "--max-tokens"}},
+    Bench{"reopen", runBenchReopen, {"--changed"}},
+    Bench{"cancel", runBenchCancel, {"--agents", "--rounds"}},
+    Bench{"tier", runBenchTier, {"--text", "--steps", "--state"}},
 };
+
+/// What a bench does not look at is refused: its figure would be taken for one of that option.
+Result<void> checkOptions(const Bench& bench, const Arguments& arguments)
+{
+    const auto names = [](const Bench& of, const std::string& name) {
+        return std::ranges::find(of.options, name) != of.options.end();
+    };
+    for (const std::string& name : arguments.given()) {
+        const bool anothers = std::ranges::any_of(benches, [&](const Bench& other) { return names(other, name); });
+        if (anothers && !names(bench, name))
+            return Error{ErrorCode::InvalidArgument, "bench " + std::string(bench.name) + " takes no " + name};
+    }
+    return {};
+}
 
 std::string benchNames()
 {
@@ -37,8 +52,10 @@ Result<void> runBench(const Arguments& arguments, Streams& streams)
     const std::vector<std::string>& words = arguments.positional();
     if (words.size() == 1) {
         const auto bench = std::ranges::find_if(benches, [&](const Bench& known) { return words[0] == known.name; });
-        if (bench != benches.end())
+        if (bench != benches.end()) {
+            OCTAVO_CHECK(checkOptions(*bench, arguments));
             return bench->run(arguments, streams);
+        }
     }
     return Error{ErrorCode::InvalidArgument, "name one of " + benchNames()};
 }
@@ -55,6 +72,27 @@ std::vector<engine::TokenId> uniqueTokens(std::int64_t count, engine::TokenId en
         tokens.push_back(engine::TokenId((state >> 33) % std::uint64_t(std::max(endId - 64, 1))));
     }
     return tokens;
+}
+
+std::string reproducingCommand(const Arguments& arguments)
+{
+    constexpr const char* harmless = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_@%+=:,./-";
+    std::string command = "octavo-engine bench";
+    for (const std::string& word : arguments.positional())
+        command += " " + word;
+    for (const std::string& name : arguments.given()) {
+        if (name == "--json")
+            continue;
+        command += " " + name;
+        std::string value = arguments.text(name);
+        if (value.find_first_not_of(harmless) != std::string::npos) {
+            for (std::size_t i = 0; (i = value.find('\'', i)) != std::string::npos; i += 4)
+                value.replace(i, 1, "'\\''");
+            value = "'" + value + "'";
+        }
+        command += value.empty() ? "" : " " + value;
+    }
+    return command;
 }
 
 Command benchCommand()

@@ -6,12 +6,16 @@
 #include "engine/types.h"
 
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace octavo::cli {
 
 /// Any ordinary tokens will do for speed; each seed gives others, so that nothing is shared.
 std::vector<engine::TokenId> uniqueTokens(std::int64_t count, engine::TokenId endId, std::uint64_t seed);
+
+/// The command line that was given, ready to be given again: `octavo-engine bench mixed --agents 4`.
+std::string reproducingCommand(const Arguments& arguments);
 
 /// Reads a context, again and again: tokens/s beside the roofline.
 Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams);

@@ -190,9 +190,10 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
         const nlohmann::ordered_json line{{"bench", "mixed"},
                                           {"device", device.device},
                                           {"description", device.description},
-                                          {"model", engine->model().name},
+                                          {"shape", engine->model().name},
                                           {"context", context},
                                           {"agents", agents},
+                                          {"rows", 1},
                                           {"tokens_per_s", beside},
                                           {"tokens_per_s_without_reader", alone},
                                           {"compute_share_of_writers", writeShare},
@@ -200,8 +201,7 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
                                           {"prefill_tokens_per_s", readPerSecond},
                                           {"worst_gap_ms", gap},
                                           {"idle_cpu_s_per_s", idle},
-                                          {"command", "octavo-engine bench mixed --agents " + std::to_string(agents)
-                                                          + " --context " + std::to_string(context)}};
+                                          {"command", reproducingCommand(arguments)}};
         streams.out << line.dump() << '\n';
         return {};
     }

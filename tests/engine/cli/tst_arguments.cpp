@@ -26,6 +26,12 @@ private slots:
         QCOMPARE(arguments->positional(), (std::vector<std::string>{"a", "b", "-"}));
     }
 
+    void listsWhatWasGivenByName()
+    {
+        QCOMPARE(parse({"--stop", "1", "a", "--json", "--stop", "2"})->given(), (std::vector<std::string>{"--json", "--stop"}));
+        QVERIFY(parse({"a"})->given().empty());
+    }
+
     void afterTwoDashesNothingIsAnOption()
     {
         QCOMPARE(parse({"--", "--json"})->positional(), (std::vector<std::string>{"--json"}));

@@ -56,6 +56,10 @@ private slots:
         QTest::newRow("unknown command") << QStringList{"fly"};
         QTest::newRow("unknown option") << QStringList{"tokenize", "--fast"};
         QTest::newRow("stray argument") << QStringList{"tokenize", "text"};
+        QTest::newRow("an option of another bench") << QStringList{"bench", "mixed", "--shape", "qwen3.5-27b"};
+        QTest::newRow("rows of a read") << QStringList{"bench", "prefill", "--rows", "4"};
+        QTest::newRow("a context beyond the model's") << QStringList{"bench", "decode", "--context", "300000"};
+        QTest::newRow("a context beyond all numbers") << QStringList{"bench", "tier", "--text", ".", "--context", "9223372036854775807"};
         QTest::newRow("no prompt") << QStringList{"generate"};
         QTest::newRow("two prompts") << QStringList{"generate", "--prompt", "a", "--ids", "b"};
         QTest::newRow("bad number") << QStringList{"generate", "--prompt", "a", "--max-tokens", "many"};
