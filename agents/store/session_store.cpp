@@ -47,6 +47,19 @@ CREATE TABLE token_counts (
     tokenizer INTEGER NOT NULL, blob_id TEXT NOT NULL, tokens INTEGER NOT NULL,
     PRIMARY KEY (tokenizer, blob_id)) WITHOUT ROWID;
 )sql",
+    // Beginnings of words have an index of their own, and from a message to its conversation leads one that holds no
+    // text: a search of 10,000 messages took five times as long without.
+    R"sql(
+DROP TRIGGER messages_forget;
+DROP TABLE messages_fts;
+CREATE VIRTUAL TABLE messages_fts USING fts5(
+    text, tokenize = 'unicode61 remove_diacritics 2', prefix = '1 2 3');
+INSERT INTO messages_fts(rowid, text) SELECT id, text FROM messages WHERE state <> 0;
+CREATE TRIGGER messages_forget AFTER DELETE ON messages BEGIN
+    DELETE FROM messages_fts WHERE rowid = old.id;
+END;
+CREATE INDEX conversation_of_message ON messages(id, conversation);
+)sql",
 };
 
 static_assert(int(MessageState::Pending) == 0, "messages_in_flight is an index over state = 0");
@@ -82,9 +95,12 @@ Result<void> SessionStore::migrate()
 {
     constexpr auto newest = qint64(std::size(migrations));
     return m_database.transaction([&]() -> Result<void> {
-        Statement version = m_database.prepare("PRAGMA user_version");
-        OCTAVO_CHECK(version.next());
-        const qint64 found = version.integer(0);
+        qint64 found = 0;
+        { // a statement in hand would lock the tables that are changed
+            Statement version = m_database.prepare("PRAGMA user_version");
+            OCTAVO_CHECK(version.next());
+            found = version.integer(0);
+        }
         if (found > newest)
             return Error{ErrorCode::Unsupported, "the session store was written by a newer Octavo (version " +
                                                      std::to_string(found) + ", this one knows " +
@@ -317,8 +333,9 @@ Result<QList<StoredConversation>> SessionStore::search(const QString& text)
         .replace(u'_', QStringLiteral("\\_"));
     Statement rows = m_database.prepare(
         (std::string(conversationColumns) +
-         "AND (c.title LIKE ? ESCAPE '\\' OR c.id IN (SELECT m.conversation FROM messages m WHERE m.id IN"
-         " (SELECT rowid FROM messages_fts WHERE messages_fts MATCH ?))) ORDER BY c.last_used DESC, c.id DESC")
+         "AND (c.title LIKE ? ESCAPE '\\' OR c.id IN (SELECT m.conversation FROM messages_fts f"
+         " CROSS JOIN messages m INDEXED BY conversation_of_message ON m.id = f.rowid WHERE messages_fts MATCH ?))"
+         " ORDER BY c.last_used DESC, c.id DESC")
             .c_str());
     rows.bind(QString(u'%' + pattern + u'%')).bind(words.join(u' '));
     return conversations(rows);

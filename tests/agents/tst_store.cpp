@@ -279,6 +279,31 @@ private slots:
         QVERIFY(most > whole.size() / 2);
     }
 
+    void aStoreOfTheFirstVersionIsSearchedAsBefore()
+    {
+        QTemporaryDir dir;
+        const QString path = dir.filePath("o.db");
+        {
+            auto store = SessionStore::open(path);
+            QVERIFY(store);
+            check(store->addConversation(conversation(1, "t")));
+            check(store->addMessages(ConversationId(1), {message(1, MessageRole::User, "where is the scheduler?"),
+                                                         message(2, MessageRole::Assistant, "in engine")}));
+            check(store->database().execute("DROP INDEX conversation_of_message; DROP TABLE messages_fts;"
+                                            "CREATE VIRTUAL TABLE messages_fts USING fts5(text, tokenize = "
+                                            "'unicode61 remove_diacritics 2');"
+                                            "INSERT INTO messages_fts(rowid, text) SELECT id, text FROM messages;"
+                                            "PRAGMA user_version = 1"));
+        }
+        auto store = SessionStore::open(path);
+        QVERIFY2(store, store ? "" : store.error().message.c_str());
+        QCOMPARE(titles(*store->search("sched")), QStringList{"t"});
+        QCOMPARE(titles(*store->search("e")), QStringList{"t"});
+        check(store->removeMessages({MessageId(1)}));
+        QCOMPARE(titles(*store->search("sched")), QStringList());
+        QCOMPARE(titles(*store->search("engine")), QStringList{"t"});
+    }
+
     void newerSchemasAndDamagedFilesAreRefusedInWords()
     {
         QTemporaryDir dir;
