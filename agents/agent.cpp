@@ -416,7 +416,9 @@ void Agent::Private::submit()
     request.contextLabel = {entry.info.name.toStdString(), entry.info.commit.toStdString()};
     request.maxNewTokens = w.options.maxNewTokens;
     request.sampling = w.options.sampling;
-    request.drafts = w.options.drafts;
+    request.drafts = w.options.lookupDrafts || w.options.mtpDrafts;
+    if (request.drafts && w.options.lookupDrafts != w.options.mtpDrafts)
+        request.draftSources = w.options.lookupDrafts ? engine::DraftSources::Lookup : engine::DraftSources::Mtp;
     request.priority = attended ? attendedPriority : questionPriority;
     const quint64 serial = run->serial;
     run->stream =

@@ -224,9 +224,9 @@ void Workbench::Private::becomeReady()
     statusTimer.start(statusMs);
     emit q->ready();
     for (auto& [id, known] : contexts) {
-        known.info.state = ContextState::Ready; // made when a pane or a question needs it
+        known.info.state = ContextState::Ready; // made when a pane, a question or an unfinished reading needs it
         emit q->contextAdded(known.info);
-        if (known.info.panes > 0)
+        if (known.info.panes > 0 || isWanted(id))
             build(id, true);
     }
     emit q->conversationsChanged();
@@ -418,14 +418,25 @@ void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTo
     d->options.maxNewTokens = maxNewTokens;
 }
 
-bool Workbench::drafts() const
+bool Workbench::lookupDrafts() const
 {
-    return d->options.drafts;
+    return d->options.lookupDrafts;
 }
 
-void Workbench::setDrafts(bool drafts)
+bool Workbench::mtpDrafts() const
 {
-    d->options.drafts = drafts;
+    return d->options.mtpDrafts;
+}
+
+void Workbench::setDrafts(bool lookup, bool mtp)
+{
+    d->options.lookupDrafts = lookup;
+    d->options.mtpDrafts = mtp;
+}
+
+std::filesystem::path Workbench::savedContextsFolder() const
+{
+    return d->options.engine.savedContexts;
 }
 
 QString Workbench::setting(const QString& key) const

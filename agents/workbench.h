@@ -12,6 +12,7 @@
 #include <QFuture>
 #include <QObject>
 
+#include <filesystem>
 #include <memory>
 #include <utility>
 
@@ -24,7 +25,8 @@ struct WorkbenchOptions {
     QString databasePath;                 ///< empty: in memory
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
-    bool drafts = true; ///< guess tokens ahead; see engine::GenerationRequest
+    /// Guess tokens ahead, copied from the context or by the model's MTP layer; see engine::GenerationRequest.
+    bool lookupDrafts = true, mtpDrafts = true;
 };
 
 /// What came of a question to all agents that have a context.
@@ -77,8 +79,12 @@ public:
     engine::SamplingParams sampling() const;
     int maxNewTokens() const;
     void setSampling(const engine::SamplingParams& sampling, int maxNewTokens);
-    bool drafts() const;
-    void setDrafts(bool drafts);
+    bool lookupDrafts() const;
+    bool mtpDrafts() const;
+    void setDrafts(bool lookup, bool mtp);
+
+    /// Where contexts that were read are kept; see saved_contexts.h. Empty: nowhere.
+    std::filesystem::path savedContextsFolder() const;
 
     /// Puts `question` to every agent that has a context; those that are busy refuse.
     AskedAll askAll(const QString& question);

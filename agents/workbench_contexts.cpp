@@ -15,6 +15,10 @@ engine::AgentId readerOf(ContextId id)
     return engine::AgentId(quint32(numAgents) + quint32(id));
 }
 
+QString wantedKey(ContextId id)
+{
+    return QStringLiteral("contexts/wanted/%1").arg(qint64(id));
+}
 
 } // namespace
 
@@ -146,10 +150,22 @@ void Workbench::Private::takeReading(ContextId id, StreamBatch&& batch)
         readEnded(*known, {});
 }
 
+void Workbench::Private::keepWanted(ContextId id, bool wanted)
+{
+    if (wanted || isWanted(id))
+        q->setSetting(wantedKey(id), wanted ? QStringLiteral("1") : QString());
+}
+
+bool Workbench::Private::isWanted(ContextId id) const
+{
+    return !settings.value(wantedKey(id)).isEmpty();
+}
+
 /// Lets the questions go on that wait for this context.
 void Workbench::Private::readEnded(ContextEntry& known, const Result<void>& result)
 {
     known.readForItself = false;
+    keepWanted(known.info.id, false);
     const auto waiting = std::exchange(known.waiting, {});
     for (const auto& [agent, serial] : waiting)
         agents[std::size_t(agent)]->d->contextRead(serial, result);
@@ -228,6 +244,7 @@ ContextId Workbench::addContext(const IngestOptions& options, const IngestResult
     known.info.files = int(result.packed.size());
     known.info.skipped = int(result.skipped.size());
     d->write([stored = known.stored](SessionStore& s) { return s.addContext(stored); });
+    d->keepWanted(id, true);
     emit contextAdded(known.info);
     d->build(id, true);
     return id;
@@ -245,6 +262,7 @@ void Workbench::readContext(ContextId context)
     ContextEntry* known = d->entry(context);
     if (known == nullptr || (known->info.state != ContextState::Ready && known->info.state != ContextState::Failed))
         return;
+    d->keepWanted(context, true);
     if (known->data) {
         known->readForItself = true;
         d->startReading(*known);
@@ -273,6 +291,7 @@ void Workbench::removeContext(ContextId context)
         d->engine->cancel(known->request);
     d->engine->releaseAgent(readerOf(context));
     d->contexts.erase(context);
+    d->keepWanted(context, false);
     d->write([context](SessionStore& s) { return s.removeContext(context); });
     emit contextRemoved(context);
 }

@@ -101,6 +101,9 @@ struct Workbench::Private {
     void startReading(ContextEntry& entry);
     void takeReading(ContextId id, StreamBatch&& batch);
     void changed(ContextEntry& entry);
+    /// Kept until reading ended one way or the other, so that the next start takes up what this one leaves undone.
+    void keepWanted(ContextId id, bool wanted);
+    bool isWanted(ContextId id) const;
     void readEnded(ContextEntry& entry, const Result<void>& result);
     /// Calls agent.contextRead(serial) now or once `id` is read; reading starts where it has not.
     void waitForContext(ContextId id, int agent, quint64 serial);

@@ -96,4 +96,35 @@
         </translation>
     </message>
 </context>
+<context>
+    <name>octavo::ui::SavedContextsPage</name>
+    <message numerus="yes">
+        <source>Reading %Ln files…</source>
+        <translation>
+            <numerusform>Reading %Ln file…</numerusform>
+            <numerusform>Reading %Ln files…</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%Ln files cannot be used. Remove them; those contexts are read again.</source>
+        <translation>
+            <numerusform>%Ln file cannot be used. Remove it; that context is read again.</numerusform>
+            <numerusform>%Ln files cannot be used. Remove them; those contexts are read again.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>Remove all %Ln contexts (%1)? Each is read anew when it is needed next.</source>
+        <translation>
+            <numerusform>Remove the one context (%1)? It is read anew when it is needed next.</numerusform>
+            <numerusform>Remove all %Ln contexts (%1)? Each is read anew when it is needed next.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%Ln contexts removed.</source>
+        <translation>
+            <numerusform>%Ln context removed.</numerusform>
+            <numerusform>%Ln contexts removed.</numerusform>
+        </translation>
+    </message>
+</context>
 </TS>

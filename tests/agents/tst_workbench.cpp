@@ -180,6 +180,37 @@ private slots:
         QCOMPARE(bench.engine->requests()[0].contextTokens, result.tokens);
     }
 
+    void eightPanesWriteOnWhileAnotherProgramHoldsTheFile() // B-49
+    {
+        Bench bench([](const engine::GenerationRequest& request) {
+            Script script = saying({"one ", "two ", "three"});
+            script.waits = request.maxNewTokens > 0;
+            return script;
+        });
+        bench.openWithContext(numAgents);
+        QStringList problems;
+        connect(bench.workbench.get(), &Workbench::saveProblem, this, [&](const QString& p) { problems += p; });
+        for (int i = 0; i < numAgents; ++i)
+            check(bench.agent(i).ask(QStringLiteral("why?")));
+        for (int i = 0; i < numAgents; ++i)
+            QTRY_COMPARE(bench.agent(i).messages().last().text, QStringLiteral("one "));
+        auto other = Database::open(bench.data.filePath(QStringLiteral("octavo.db")));
+        QVERIFY(other);
+        check(other->execute("BEGIN EXCLUSIVE"));
+        bench.engine->resume();
+        for (int i = 0; i < numAgents; ++i)
+            QTRY_COMPARE(bench.agent(i).status().outcome, Outcome::Done);
+        QTRY_VERIFY_WITH_TIMEOUT(!problems.isEmpty(), 10'000);
+        QVERIFY2(!problems[0].contains(QStringLiteral("SQL"), Qt::CaseInsensitive), qPrintable(problems[0]));
+        check(other->execute("COMMIT"));
+        QTRY_COMPARE_WITH_TIMEOUT(problems.last(), QString(), 10'000);
+        bench.open();
+        for (int i = 0; i < numAgents; ++i) {
+            QCOMPARE(bench.agent(i).messages().last().text, QStringLiteral("one two three"));
+            QCOMPARE(bench.agent(i).messages().last().state, MessageState::Complete);
+        }
+    }
+
     void aQuestionIsNotReplacedByAConversationThatOpensLate()
     {
         Bench bench;
@@ -217,6 +248,48 @@ private slots:
         WAIT_IDLE(bench.agent(1));
         QCOMPARE(bench.agent(1).status().outcome, Outcome::Done);
         QCOMPARE(bench.context(unused).state, ContextState::Read);
+    }
+
+    void aReadingThatTheEndInterruptedGoesOnAtTheNextStart()
+    {
+        const auto reads = [](const engine::GenerationRequest& request) {
+            Script script;
+            script.waits = request.maxNewTokens == 0;
+            return script;
+        };
+        Bench bench(reads);
+        bench.open();
+        const ContextId interrupted = bench.addContext(), stopped = bench.addContext();
+        QTRY_COMPARE(bench.context(interrupted).state, ContextState::Reading);
+        QTRY_COMPARE(bench.context(stopped).state, ContextState::Reading);
+        bench.workbench->cancelReading(stopped); // by the user: that stays
+        bench.open();
+        QTRY_COMPARE(bench.context(interrupted).state, ContextState::Reading);
+        bench.engine->resume();
+        QTRY_COMPARE(bench.context(interrupted).state, ContextState::Read);
+        QCOMPARE(bench.context(stopped).state, ContextState::Ready);
+        bench.open();
+        QTest::qWait(50);
+        QCOMPARE(bench.context(interrupted).state, ContextState::Ready); // no pane uses it, and it was read
+    }
+
+    void draftsComeFromWhereTheSettingsSay()
+    {
+        Bench bench;
+        bench.openWithContext();
+        struct { bool lookup, mtp, drafts; engine::DraftSources sources; } const cases[] = {
+            {true, true, true, engine::DraftSources::All},
+            {true, false, true, engine::DraftSources::Lookup},
+            {false, true, true, engine::DraftSources::Mtp},
+            {false, false, false, engine::DraftSources::All},
+        };
+        for (const auto& choice : cases) {
+            bench.workbench->setDrafts(choice.lookup, choice.mtp);
+            check(bench.agent().ask(QStringLiteral("why?")));
+            QTRY_COMPARE(bench.agent().status().activity, Activity::Idle);
+            QCOMPARE(bench.questions().back().drafts, choice.drafts);
+            QCOMPARE(bench.questions().back().draftSources, choice.sources);
+        }
     }
 
     void everyPromptIsAPrefixOfTheNext()

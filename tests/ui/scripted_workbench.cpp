@@ -29,7 +29,7 @@ struct WorkbenchScript {
     engine::MetricsSnapshot metrics;
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
-    bool drafts = true;
+    bool lookupDrafts = true, mtpDrafts = true;
     QHash<QByteArray, SourceText> sources;
 };
 
@@ -262,13 +262,22 @@ void Workbench::setSampling(const engine::SamplingParams& sampling, int maxNewTo
     d->script.maxNewTokens = maxNewTokens;
 }
 
-bool Workbench::drafts() const
+bool Workbench::lookupDrafts() const
 {
-    return d->script.drafts;
+    return d->script.lookupDrafts;
 }
-void Workbench::setDrafts(bool drafts)
+bool Workbench::mtpDrafts() const
 {
-    d->script.drafts = drafts;
+    return d->script.mtpDrafts;
+}
+void Workbench::setDrafts(bool lookup, bool mtp)
+{
+    d->script.lookupDrafts = lookup;
+    d->script.mtpDrafts = mtp;
+}
+std::filesystem::path Workbench::savedContextsFolder() const
+{
+    return {};
 }
 
 void Workbench::removeContext(ContextId context)

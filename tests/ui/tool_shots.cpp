@@ -1,12 +1,14 @@
 /// Renders the dashboard, the wizard's pages, settings and the source viewer into PNG files, to be looked at:
 /// octavo_tool_shots FOLDER REPOSITORY, with QT_SCALE_FACTOR for other scales.
 
+#include "engine/scheduler/saved_context.h"
 #include "tests/engine/fake_engine.h"
 #include "tests/ui/simulated_metrics.h"
 
 #include "ui/dashboard/dashboard_panel.h"
 #include "ui/main_window.h"
 #include "ui/settings/model_page.h"
+#include "ui/settings/saved_contexts_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/source_viewer/source_viewer.h"
 #include "ui/theme.h"
@@ -24,6 +26,8 @@
 #include <QTest>
 
 #include <cstdio>
+#include <filesystem>
+#include <tuple>
 
 using namespace octavo;
 
@@ -88,6 +92,9 @@ void shootWizard(const QString& repository, const std::function<QString(const ch
     dialog.findChild<QLineEdit*>(QStringLiteral("exclude"))->setText(QStringLiteral("tests/data/**"));
     QTest::qWait(400);
     save(dialog, file("wizard-2-files"));
+    dialog.findChild<QPushButton*>(QStringLiteral("asMap"))->click();
+    save(dialog, file("wizard-2-map"));
+    dialog.findChild<QPushButton*>(QStringLiteral("byName"))->click();
     next->click();
     agents::ContextInfo reading = workbench->contexts().value(0);
     reading.state = agents::ContextState::Reading;
@@ -114,6 +121,7 @@ void shootSettings(const std::function<QString(const char*)>& file)
                                                   {Page::Model, "settings-model"},
                                                   {Page::Answers, "settings-answers"},
                                                   {Page::Memory, "settings-memory"},
+                                                  {Page::SavedContexts, "settings-saved-none"},
                                                   {Page::Shortcuts, "settings-shortcuts"}};
     for (const auto& [page, name] : pages) {
         dialog.setPage(page);
@@ -125,6 +133,38 @@ void shootSettings(const std::function<QString(const char*)>& file)
         }
         save(dialog, file(name));
     }
+}
+
+void shootSavedContexts(const std::function<QString(const char*)>& file)
+{
+    QTemporaryDir folder;
+    const std::filesystem::path root = folder.path().toStdString();
+    const std::tuple<const char*, int, std::size_t> contexts[] = {
+        {"leveldb", 41'077, 28'000'000}, {"werkzeug", 37'455, 25'000'000}, {"ripgrep", 131'004, 60'000'000}};
+    for (const auto& [name, tokens, bytes] : contexts) {
+        const std::vector<engine::TokenId> ids(std::size_t(tokens), 7);
+        const std::vector<std::byte> state(512), rows(bytes);
+        engine::SavedContext::Content content;
+        content.model = "demo-model";
+        content.label = {name, "7ee830d2c1"};
+        content.tokens = ids;
+        content.states = {{tokens, std::int64_t(rows.size()), {state}}};
+        content.rows = {rows};
+        if (!engine::SavedContext::write(root / ("00000000000000a1-00000000000000b2-" + std::string(name) + ".context"), content, [] { return false; }))
+            std::fprintf(stderr, "no context was written\n");
+    }
+    ui::StartupSettings settings;
+    settings.savedContextsQuota = qint64(1) << 28;
+    ui::SavedContextsPage page(settings, root);
+    page.setContentsMargins(24, 20, 24, 20);
+    page.resize(700, 600);
+    page.show();
+    waitFor([&] { return page.model().rowCount() == 3; });
+    page.findChild<QPushButton*>(QStringLiteral("savedVerify"))->click();
+    QTest::qWait(400);
+    save(page, file("settings-saved"));
+    page.findChild<QPushButton*>(QStringLiteral("savedRemove"))->click();
+    save(page, file("settings-saved-question"));
 }
 
 void shootSource(const QString& repository, const QString& file)
@@ -163,6 +203,7 @@ int main(int argc, char** argv)
         shootDashboard(testing::SimulatedMachine::Kind::Cpu, {1280, 230}, file("dashboard-cpu"));
         shootWizard(repository, file);
         shootSettings(file);
+        shootSavedContexts(file);
         shootSource(repository, file("source"));
         ui::Theme::instance()->apply(choice, 2.0);
         const auto large = [&](const char* what) {

@@ -1,12 +1,15 @@
+#include "engine/scheduler/saved_context.h"
 #include "tests/engine/fake_engine.h"
 
 #include "ui/command_keys.h"
 #include "ui/settings/model_page.h"
+#include "ui/settings/saved_contexts_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/theme.h"
 
 #include <QAbstractItemView>
 #include <QAction>
+#include <QCheckBox>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
@@ -32,6 +35,25 @@ struct Bench {
     std::unique_ptr<agents::Workbench> workbench;
 };
 
+/// As the store of the engine names them.
+const char* const firstFile = "00000000000000a1-00000000000000b1-41077.context";
+const char* const secondFile = "00000000000000a1-00000000000000b2-37455.context";
+
+void writeContext(const std::filesystem::path& file, const char* name, int tokens)
+{
+    const std::vector<engine::TokenId> ids(std::size_t(tokens), 7);
+    const std::vector<std::byte> state(512, std::byte(1)), rows(20'000, std::byte(2));
+    engine::SavedContext::Content content;
+    content.modelKey = 1;
+    content.model = "demo-model";
+    content.label = {name, "0123456789abcdef"};
+    content.tokens = ids;
+    content.states = {{tokens, std::int64_t(rows.size()), {state}}};
+    content.rows = {rows};
+    const auto written = engine::SavedContext::write(file, content, [] { return false; });
+    QVERIFY2(written, written ? "" : written.error().message.c_str());
+}
+
 } // namespace
 
 class TestSettings : public QObject
@@ -49,6 +71,9 @@ private slots:
     void saysWhetherTheDemoModelFits();
     void saysWhatIsWrongWithAModelFolder();
     void draftsHoldFromTheNextQuestionAndMemoryFromTheNextStart();
+    void onePlaceForDraftsHoldsForBothKinds();
+    void savedContextsAreListedVerifiedAndRemoved();
+    void withoutSavedContextsThePageSaysSo();
     void listsCommandsWithTheirKeys();
     void aCommandGetsAnotherKeyAndKeepsIt();
     void aKeyThatIsTakenOrNeededForWritingIsRefused();
@@ -65,7 +90,7 @@ void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
     settings.device = QStringLiteral("cuda:1");
     settings.sampling = {0.7F, 40, 0.95F, 0.05F, 1234567};
     settings.maxNewTokens = 4096;
-    settings.drafts = false;
+    settings.lookupDrafts = false;
     settings.sparse = engine::SparseMode::Off;
     settings.contextLimit = 131'072;
     settings.memoryBudgetBytes = qint64(24) << 30;
@@ -80,7 +105,7 @@ void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
     QCOMPARE(back.sampling.minP, 0.05F);
     QCOMPARE(back.sampling.seed, std::uint64_t(1234567));
     QCOMPARE(back.maxNewTokens, 4096);
-    QCOMPARE(back.drafts, false);
+    QVERIFY(!back.lookupDrafts && back.mtpDrafts);
     QCOMPARE(back.sparse, engine::SparseMode::Off);
     QCOMPARE(back.contextLimit, 131'072);
     QCOMPARE(back.memoryBudgetBytes, qint64(24) << 30);
@@ -102,6 +127,86 @@ void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
     QCOMPARE(odd.savedContextsQuota, engine::EngineOptions{}.savedContextsQuota);
 }
 
+/// Earlier versions had one setting for both kinds of drafts.
+void TestSettings::onePlaceForDraftsHoldsForBothKinds()
+{
+    QTemporaryDir folder;
+    const QString file = folder.filePath(QStringLiteral("octavo.ini"));
+    QFile raw(file);
+    QVERIFY(raw.open(QIODevice::WriteOnly));
+    raw.write("[engine]\ndrafts=false\n");
+    raw.close();
+    StartupSettings settings = StartupSettings::load(file);
+    QVERIFY(!settings.lookupDrafts && !settings.mtpDrafts);
+    settings.mtpDrafts = true;
+    settings.save(file).waitForFinished();
+    settings = StartupSettings::load(file);
+    QVERIFY(!settings.lookupDrafts && settings.mtpDrafts);
+}
+
+void TestSettings::savedContextsAreListedVerifiedAndRemoved()
+{
+    QTemporaryDir folder;
+    const std::filesystem::path root = folder.path().toStdString();
+    writeContext(root / firstFile, "leveldb", 41'077);
+    writeContext(root / secondFile, "werkzeug", 37'455);
+    SavedContextsPage page(StartupSettings{}, root);
+    page.show();
+    auto* list = page.findChild<QTreeView*>(QStringLiteral("savedContexts"));
+    QTRY_COMPARE(list->model()->rowCount(), 2);
+    const auto row = [&](const QString& name) {
+        return list->model()->match(list->model()->index(0, 0), Qt::DisplayRole, name, 1, Qt::MatchStartsWith).value(0);
+    };
+    QCOMPARE(row(QStringLiteral("leveldb")).data().toString(), QStringLiteral("leveldb @ 0123456"));
+    QCOMPARE(row(QStringLiteral("leveldb")).siblingAtColumn(SavedContextsModel::TokensColumn).data().toString(),
+             countText(41'077));
+    QVERIFY(page.findChild<QLabel*>(QStringLiteral("savedUsed"))->text().endsWith(bytesText(qint64(16) << 30)));
+
+    // One byte of one file changes: reading them all finds it.
+    QFile damaged(folder.filePath(QLatin1String(secondFile)));
+    QVERIFY(damaged.open(QIODevice::ReadWrite));
+    QVERIFY(damaged.seek(damaged.size() - 600));
+    QVERIFY(damaged.write("?", 1) == 1);
+    damaged.close();
+    QTest::mouseClick(page.findChild<QPushButton*>(QStringLiteral("savedVerify")), Qt::LeftButton);
+    const auto state = [&](const QString& name) {
+        return row(name).siblingAtColumn(SavedContextsModel::StateColumn).data().toString();
+    };
+    QTRY_COMPARE(state(QStringLiteral("leveldb")), QStringLiteral("verified"));
+    QTRY_COMPARE(state(QStringLiteral("werkzeug")), QStringLiteral("damaged"));
+    auto* says = page.findChild<QLabel*>(QStringLiteral("savedSays"));
+    QTRY_VERIFY2(says->text().contains(QStringLiteral("cannot be used")), qPrintable(says->text()));
+
+    // Removing asks first; keeping keeps.
+    list->setCurrentIndex(row(QStringLiteral("werkzeug")));
+    list->setFocus();
+    QTest::keyClick(list, Qt::Key_Delete);
+    auto* question = page.findChild<QLabel*>(QStringLiteral("savedQuestion"));
+    QVERIFY2(question->isVisible() && question->text().contains(QStringLiteral("werkzeug @ 0123456")),
+             qPrintable(question->text()));
+    QTest::mouseClick(page.findChild<QPushButton*>(QStringLiteral("savedKeep")), Qt::LeftButton);
+    QVERIFY(QFile::exists(folder.filePath(QLatin1String(secondFile))));
+    QTest::keyClick(list, Qt::Key_Delete);
+    QTest::mouseClick(page.findChild<QPushButton*>(QStringLiteral("savedConfirm")), Qt::LeftButton);
+    QTRY_COMPARE(list->model()->rowCount(), 1);
+    QVERIFY(!QFile::exists(folder.filePath(QLatin1String(secondFile))));
+    QTest::mouseClick(page.findChild<QPushButton*>(QStringLiteral("savedRemoveAll")), Qt::LeftButton);
+    QTest::mouseClick(page.findChild<QPushButton*>(QStringLiteral("savedConfirm")), Qt::LeftButton);
+    QTRY_COMPARE(list->model()->rowCount(), 0);
+    QVERIFY(!list->isVisible());
+}
+
+void TestSettings::withoutSavedContextsThePageSaysSo()
+{
+    SavedContextsPage page(StartupSettings{}, {});
+    page.show();
+    bool said = false;
+    for (const QLabel* label : page.findChildren<QLabel*>())
+        said = said || (label->isVisible() && label->text().contains(QStringLiteral("not saved in this run")));
+    QVERIFY(said);
+    QVERIFY(!page.findChild<QPushButton*>(QStringLiteral("savedVerify"))->isEnabled());
+}
+
 void TestSettings::theCommandLineWinsOverSettings()
 {
     StartupSettings settings;
@@ -109,7 +214,7 @@ void TestSettings::theCommandLineWinsOverSettings()
     settings.device = QStringLiteral("cuda:0");
     settings.sparse = engine::SparseMode::Off;
     settings.contextLimit = 100'000;
-    settings.drafts = false;
+    settings.mtpDrafts = false;
     agents::WorkbenchOptions named;
     named.engine.modelDir = "/models/named";
     named.engine.devices = {"cpu"};
@@ -134,7 +239,7 @@ void TestSettings::theCommandLineWinsOverSettings()
     QCOMPARE(open.engine.devices, std::vector<std::string>({"cuda:0"}));
     QCOMPARE(open.engine.sparse, engine::SparseMode::Off);
     QCOMPARE(open.engine.contextLimit, std::int64_t(100'000));
-    QVERIFY(!open.drafts);
+    QVERIFY(open.lookupDrafts && !open.mtpDrafts);
 }
 
 void TestSettings::themeAndTextSizeHoldAtOnceAndAreKept()
@@ -219,9 +324,9 @@ void TestSettings::draftsHoldFromTheNextQuestionAndMemoryFromTheNextStart()
     Bench bench;
     SettingsDialog dialog(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
     dialog.show();
-    auto* drafts = dialog.findChild<QComboBox*>(QStringLiteral("drafts"));
-    drafts->setCurrentIndex(drafts->findData(false));
-    QVERIFY(!bench.workbench->drafts());
+    dialog.setPage(SettingsDialog::Answers);
+    QTest::keyClick(dialog.findChild<QCheckBox*>(QStringLiteral("mtpDrafts")), Qt::Key_Space);
+    QVERIFY(bench.workbench->lookupDrafts() && !bench.workbench->mtpDrafts());
     dialog.setPage(SettingsDialog::Memory);
     auto* sparse = dialog.findChild<QComboBox*>(QStringLiteral("sparse"));
     sparse->setCurrentIndex(sparse->findData(int(engine::SparseMode::On)));
@@ -230,14 +335,15 @@ void TestSettings::draftsHoldFromTheNextQuestionAndMemoryFromTheNextStart()
     dialog.findChild<QDoubleSpinBox*>(QStringLiteral("savedQuota"))->setValue(2.5);
     QTRY_COMPARE(StartupSettings::load(bench.file()).savedContextsQuota, qint64(5) << 29);
     const StartupSettings kept = StartupSettings::load(bench.file());
-    QVERIFY(!kept.drafts);
+    QVERIFY(kept.lookupDrafts && !kept.mtpDrafts);
     QCOMPARE(kept.sparse, engine::SparseMode::On);
     QCOMPARE(kept.contextLimit, 65'536);
     QCOMPARE(kept.memoryBudgetBytes, qint64(12) << 30);
     // Opened again, it shows what was kept.
     SettingsDialog again(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
     QCOMPARE(again.findChild<QSpinBox*>(QStringLiteral("contextLimit"))->value(), 65'536);
-    QCOMPARE(again.findChild<QComboBox*>(QStringLiteral("drafts"))->currentData().toBool(), false);
+    QCOMPARE(again.findChild<QCheckBox*>(QStringLiteral("mtpDrafts"))->isChecked(), false);
+    QCOMPARE(again.findChild<QCheckBox*>(QStringLiteral("lookupDrafts"))->isChecked(), true);
 }
 
 void TestSettings::aCommandGetsAnotherKeyAndKeepsIt()
@@ -300,8 +406,9 @@ void TestSettings::everyControlHasAName()
     SettingsDialog dialog(bench.workbench.get(), {}, StartupSettings::load(bench.file()), bench.file());
     for (const char* name :
          {"scheme",     "textScale", "modelFolder",    "device",      "temperature", "topK",         "topP",
-          "minP",       "seed",      "maxTokens",      "drafts",      "sparse",      "contextLimit", "memoryBudget",
-          "savedQuota", "shortcuts", "shortcutSearch", "shortcutKey", "pages",       "close"}) {
+          "minP",       "seed",      "maxTokens",      "lookupDrafts", "mtpDrafts",   "sparse",       "contextLimit",
+          "memoryBudget", "savedQuota", "savedContexts", "savedVerify", "savedRemove", "savedRemoveAll", "savedKeep",
+          "savedConfirm", "shortcuts",  "shortcutSearch", "shortcutKey", "pages",       "close"}) {
         auto* widget = dialog.findChild<QWidget*>(QLatin1String(name));
         QVERIFY2(widget != nullptr, name);
         QVERIFY2(!widget->accessibleName().isEmpty(), name);

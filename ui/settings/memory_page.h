@@ -1,6 +1,6 @@
 #pragma once
 
-/// How long contexts are held and read: picked rows, memory, and what is kept on disk. Takes effect at the next start.
+/// How long contexts are held and read. Takes effect at the next start.
 
 #include "ui/controls.h"
 #include "ui/settings/startup_settings.h"
@@ -28,7 +28,6 @@ private:
     QComboBox* m_sparse;
     QSpinBox* m_contextLimit;
     QDoubleSpinBox* m_budget;
-    QDoubleSpinBox* m_quota;
 };
 
 } // namespace octavo::ui

@@ -3,9 +3,9 @@
 #include "ui/take_up.h"
 
 #include "agents/workbench.h"
+#include "ui/settings/settings_form.h"
 
 #include <QFileDialog>
-#include <QFormLayout>
 #include <QHBoxLayout>
 #include <QVBoxLayout>
 
@@ -58,14 +58,15 @@ ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QW
     auto* folderRow = new QHBoxLayout;
     folderRow->addWidget(m_folder, 1);
     folderRow->addWidget(browseButton);
-    auto* form = new QFormLayout;
-    form->setContentsMargins({});
-    form->setVerticalSpacing(metrics::padding);
-    form->setHorizontalSpacing(metrics::padding);
-    form->addRow(new TextLabel(tr("Model")), folderRow);
-    form->addRow(new TextLabel(tr("Device")), m_device);
+    folderRow->setSpacing(metrics::gap);
+    auto* deviceRow = new QHBoxLayout;
+    deviceRow->addWidget(m_device, 1);
+    QVBoxLayout* layout = makeSettingsPage(this, tr("Model and device"), tr("Takes effect when Octavo starts next."));
+    SettingsCard* choice = addSettingsCard(layout);
+    choice->addWide(tr("Model"), m_folder, folderRow);
+    choice->addWide(tr("Device"), m_device, deviceRow);
 
-    m_card = new Card(Card::Fill::Background);
+    m_card = new Card(Card::Fill::Panel);
     m_headline = new TextLabel(tr("Examining…"), TextRole::BodyStrong);
     m_headline->setObjectName(QStringLiteral("verdict"));
     m_headline->setWordWrap(true);
@@ -89,13 +90,8 @@ ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QW
     inner->addLayout(memory);
     inner->addWidget(m_problems);
 
-    auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins({});
-    layout->setSpacing(metrics::padding);
-    layout->addWidget(new TextLabel(tr("Model and device"), TextRole::Heading));
-    layout->addLayout(form);
+    layout->addSpacing(metrics::grid);
     layout->addWidget(m_card);
-    layout->addWidget(new TextLabel(tr("Takes effect when Octavo starts next."), TextRole::Small, Tone::Muted));
     layout->addStretch(1);
 
     m_timer.setSingleShot(true);

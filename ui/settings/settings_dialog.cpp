@@ -3,10 +3,10 @@
 #include "ui/setting_keys.h"
 #include "ui/settings/memory_page.h"
 #include "ui/settings/model_page.h"
+#include "ui/settings/saved_contexts_page.h"
 #include "ui/settings/settings_form.h"
 #include "ui/settings/shortcuts_page.h"
 
-#include <QFormLayout>
 #include <QHBoxLayout>
 #include <QPainter>
 #include <QScrollArea>
@@ -20,6 +20,7 @@ namespace octavo::ui {
 namespace {
 
 constexpr int rowMargin = 10, rowPadding = 12;
+constexpr int scrollRoom = 14; // beside a page
 
 /// The name of a page: a rounded row, as in the window's lists.
 class PageDelegate final : public QStyledItemDelegate
@@ -64,7 +65,7 @@ QScrollArea* scrolling(QWidget* page)
     area->setFocusPolicy(Qt::NoFocus);
     area->viewport()->setAutoFillBackground(false);
     page->setAutoFillBackground(false);
-    page->setContentsMargins(0, 0, metrics::padding, 0);
+    page->setContentsMargins(0, 0, scrollRoom, 0);
     area->setWidget(page);
     return area;
 }
@@ -79,17 +80,19 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     , m_settings(settings)
 {
     setWindowTitle(tr("Settings"));
-    resize(860, 600);
+    resize(900, 700);
     m_settings.sampling = workbench->sampling();
     m_settings.maxNewTokens = workbench->maxNewTokens();
-    m_settings.drafts = workbench->drafts();
+    m_settings.lookupDrafts = workbench->lookupDrafts();
+    m_settings.mtpDrafts = workbench->mtpDrafts();
 
     m_model = new ModelPage(m_settings, QString::fromStdString(workbench->model().dir.string()));
     m_stack = new QStackedWidget;
     m_memory = new MemoryPage(m_settings);
+    m_saved = new SavedContextsPage(m_settings, workbench->savedContextsFolder());
     for (QWidget* page :
          {buildAppearance(), static_cast<QWidget*>(m_model), buildAnswers(), static_cast<QWidget*>(m_memory),
-          static_cast<QWidget*>(new ShortcutsPage(workbench, commands))})
+          static_cast<QWidget*>(m_saved), static_cast<QWidget*>(new ShortcutsPage(workbench, commands))})
         m_stack->addWidget(scrolling(page));
 
     m_pages = new QListWidget;
@@ -97,7 +100,8 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     m_pages->setAccessibleName(tr("Pages"));
     m_pages->setFrameShape(QFrame::NoFrame);
     m_pages->viewport()->setAutoFillBackground(false);
-    m_pages->addItems({tr("Appearance"), tr("Model and device"), tr("Answers"), tr("Memory"), tr("Shortcuts")});
+    m_pages->addItems({tr("Appearance"), tr("Model and device"), tr("Answers"), tr("Memory"), tr("Saved contexts"),
+                       tr("Shortcuts")});
     m_pages->setItemDelegate(new PageDelegate(m_pages));
     m_pages->setMouseTracking(true);
     m_pages->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
@@ -116,11 +120,17 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     connect(close, &QPushButton::clicked, this, &QDialog::accept);
     connect(m_model, &ModelPage::changed, this, &SettingsDialog::keep);
     connect(m_memory, &MemoryPage::changed, this, &SettingsDialog::keep);
+    connect(m_saved, &SavedContextsPage::changed, this, &SettingsDialog::keep);
 
     auto* right = new QVBoxLayout;
-    right->setContentsMargins(24, 20, 24, 20);
+    right->setContentsMargins(24, 20, 24 - scrollRoom, 20);
+    right->setSpacing(metrics::padding);
     right->addWidget(m_stack, 1);
-    right->addWidget(close, 0, Qt::AlignRight);
+    auto* closing = new QHBoxLayout; // in line with the pages, which leave room for a scroll bar
+    closing->setContentsMargins(0, 0, scrollRoom, 0);
+    closing->addStretch(1);
+    closing->addWidget(close);
+    right->addLayout(closing);
     auto* pages = new QVBoxLayout;
     pages->setContentsMargins(0, 16, 0, 0); // the first page in line with the heading
     pages->addWidget(m_pages);
@@ -158,10 +168,9 @@ QWidget* SettingsDialog::buildAppearance()
     if (m_textScale->findData(now) < 0)
         m_textScale->addItem(tr("%1%").arg(now), now);
     m_textScale->setCurrentIndex(m_textScale->findData(now));
-    QFormLayout* form = makeSettingsForm();
-    addSettingsField(form, tr("Theme"), m_scheme, {});
-    addSettingsField(form, tr("Text size"), m_textScale, tr("of everything in the window"));
-    layout->addLayout(form);
+    SettingsCard* card = addSettingsCard(layout);
+    card->addField(tr("Theme"), m_scheme, tr("As the desktop: light or dark, whichever it is set to"));
+    card->addField(tr("Text size"), m_textScale, tr("Of everything in the window, on top of the desktop's own scaling"));
     layout->addStretch(1);
     connect(m_scheme, &QComboBox::currentIndexChanged, this, &SettingsDialog::applyTheme);
     connect(m_textScale, &QComboBox::currentIndexChanged, this, &SettingsDialog::applyTheme);
@@ -173,7 +182,7 @@ QWidget* SettingsDialog::buildAnswers()
     auto* page = new QWidget;
     QVBoxLayout* layout = makeSettingsPage(
         page, tr("Answers"),
-        tr("Hold from the next question on. At temperature 0 the same question gets the same answer."));
+        tr("These hold from the next question on. At temperature 0 the same question gets the same answer."));
     const auto real = [](const char* name, double low, double high, double value) {
         auto* box = new QDoubleSpinBox;
         box->setObjectName(QLatin1String(name));
@@ -198,29 +207,31 @@ QWidget* SettingsDialog::buildAnswers()
     m_seed = whole("seed", 0, std::numeric_limits<int>::max(), int(std::min<std::uint64_t>(s.seed, 0x7fffffff)));
     m_maxTokens = whole("maxTokens", 16, 32768, m_settings.maxNewTokens);
     m_maxTokens->setSingleStep(256);
-    QFormLayout* form = makeSettingsForm();
-    addSettingsField(form, tr("Temperature"), m_temperature, tr("0 takes the likeliest token each time"));
-    addSettingsField(form, tr("Top-k"), m_topK, tr("tokens to draw from; 0: all"));
-    addSettingsField(form, tr("Top-p"), m_topP, tr("share of probability to draw from; 1: all"));
-    addSettingsField(form, tr("Min-p"), m_minP, tr("least share of the likeliest token's probability; 0: off"));
-    addSettingsField(form, tr("Seed"), m_seed, tr("the same seed draws the same tokens"));
-    addSettingsField(form, tr("Longest answer"), m_maxTokens, tr("tokens"));
-    m_drafts = new QComboBox;
-    m_drafts->setObjectName(QStringLiteral("drafts"));
-    m_drafts->addItem(tr("On"), true);
-    m_drafts->addItem(tr("Off"), false);
-    m_drafts->setCurrentIndex(m_drafts->findData(m_settings.drafts));
-    addSettingsField(
-        form, tr("Drafts"), m_drafts,
-        tr("Guess several tokens ahead, from the code that was read and by the model's own drafts where it "
-           "has them, and check them in one step. The answer is the same, it comes sooner."));
-    layout->addLayout(form);
+    SettingsCard* sampling = addSettingsCard(layout, tr("Sampling"));
+    sampling->addField(tr("Temperature"), m_temperature, tr("0 takes the likeliest token each time"));
+    sampling->addField(tr("Top-k"), m_topK, tr("Tokens to draw from; 0: all"));
+    sampling->addField(tr("Top-p"), m_topP, tr("Share of probability to draw from; 1: all"));
+    sampling->addField(tr("Min-p"), m_minP, tr("Least share of the likeliest token's probability; 0: off"));
+    sampling->addField(tr("Seed"), m_seed, tr("The same seed draws the same tokens"));
+    sampling->addField(tr("Longest answer"), m_maxTokens, tr("In tokens; an answer that ends there can go on"));
+    m_lookupDrafts = new Switch(m_settings.lookupDrafts);
+    m_lookupDrafts->setObjectName(QStringLiteral("lookupDrafts"));
+    m_mtpDrafts = new Switch(m_settings.mtpDrafts);
+    m_mtpDrafts->setObjectName(QStringLiteral("mtpDrafts"));
+    SettingsCard* drafts = addSettingsCard(layout, tr("Drafts: sooner, never another answer"));
+    drafts->addField(tr("Copied from the code"), m_lookupDrafts,
+                     tr("Guess that an answer goes on as the code it quotes, several tokens at a time, and check them "
+                        "in one step"));
+    drafts->addField(tr("Predicted by the model"), m_mtpDrafts,
+                     tr("Where nothing can be copied, let the model's own prediction layer (MTP) guess, if it has "
+                        "one; helps with prose"));
     layout->addStretch(1);
     for (QDoubleSpinBox* box : {m_temperature, m_topP, m_minP})
         connect(box, &QDoubleSpinBox::valueChanged, this, &SettingsDialog::keep);
     for (QSpinBox* box : {m_topK, m_seed, m_maxTokens})
         connect(box, &QSpinBox::valueChanged, this, &SettingsDialog::keep);
-    connect(m_drafts, &QComboBox::currentIndexChanged, this, &SettingsDialog::keep);
+    for (Switch* drafting : {m_lookupDrafts, m_mtpDrafts})
+        connect(drafting, &Switch::toggled, this, &SettingsDialog::keep);
     return page;
 }
 
@@ -244,10 +255,12 @@ void SettingsDialog::keep()
     m_settings.maxNewTokens = m_maxTokens->value();
     m_settings.modelFolder = m_model->folder();
     m_settings.device = m_model->device();
-    m_settings.drafts = m_drafts->currentData().toBool();
+    m_settings.lookupDrafts = m_lookupDrafts->isChecked();
+    m_settings.mtpDrafts = m_mtpDrafts->isChecked();
     m_memory->fill(m_settings);
+    m_saved->fill(m_settings);
     m_workbench->setSampling(s, m_settings.maxNewTokens);
-    m_workbench->setDrafts(m_settings.drafts);
+    m_workbench->setDrafts(m_settings.lookupDrafts, m_settings.mtpDrafts);
     m_settings.save(m_file);
 }
 

@@ -5,6 +5,7 @@
 
 #include "ui/controls.h"
 #include "ui/settings/startup_settings.h"
+#include "ui/switch.h"
 
 #include <QComboBox>
 #include <QDialog>
@@ -19,13 +20,14 @@ namespace octavo::ui {
 
 class MemoryPage;
 class ModelPage;
+class SavedContextsPage;
 
 class SettingsDialog final : public QDialog
 {
     Q_OBJECT
 
 public:
-    enum Page { Appearance, Model, Answers, Memory, Shortcuts };
+    enum Page { Appearance, Model, Answers, Memory, SavedContexts, Shortcuts };
 
     /// `commands` are listed with their keys. `settings` are those read at the start, or what an earlier dialog kept;
     /// they are written to `file` as they change: see StartupSettings, empty for the user's own.
@@ -51,13 +53,15 @@ private:
     QComboBox* m_textScale = nullptr;
     ModelPage* m_model = nullptr;
     MemoryPage* m_memory = nullptr;
+    SavedContextsPage* m_saved = nullptr;
     QDoubleSpinBox* m_temperature = nullptr;
     QSpinBox* m_topK = nullptr;
     QDoubleSpinBox* m_topP = nullptr;
     QDoubleSpinBox* m_minP = nullptr;
     QSpinBox* m_seed = nullptr;
     QSpinBox* m_maxTokens = nullptr;
-    QComboBox* m_drafts = nullptr;
+    Switch* m_lookupDrafts = nullptr;
+    Switch* m_mtpDrafts = nullptr;
 };
 
 } // namespace octavo::ui

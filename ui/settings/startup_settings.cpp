@@ -22,7 +22,9 @@ const QString topPKey = QStringLiteral("sampling/topP");
 const QString minPKey = QStringLiteral("sampling/minP");
 const QString seedKey = QStringLiteral("sampling/seed");
 const QString maxTokensKey = QStringLiteral("sampling/maxNewTokens");
-const QString draftsKey = QStringLiteral("engine/drafts");
+const QString lookupDraftsKey = QStringLiteral("engine/lookupDrafts");
+const QString mtpDraftsKey = QStringLiteral("engine/mtpDrafts");
+const QString bothDraftsKey = QStringLiteral("engine/drafts"); // of earlier versions, which had one for both
 const QString sparseKey = QStringLiteral("engine/sparse");
 const QString contextLimitKey = QStringLiteral("memory/contextLimit");
 const QString budgetKey = QStringLiteral("memory/budgetBytes");
@@ -83,7 +85,9 @@ StartupSettings StartupSettings::load(const QString& file)
     result.sampling.minP = within(settings->value(minPKey), 0.0F, 1.0F, plain.minP);
     result.sampling.seed = settings->value(seedKey).toULongLong();
     result.maxNewTokens = int(within(settings->value(maxTokensKey), 16.0F, 32768.0F, 1024.0F));
-    result.drafts = settings->value(draftsKey, true).toBool();
+    const bool bothDrafts = settings->value(bothDraftsKey, true).toBool();
+    result.lookupDrafts = settings->value(lookupDraftsKey, bothDrafts).toBool();
+    result.mtpDrafts = settings->value(mtpDraftsKey, bothDrafts).toBool();
     const QString sparse = settings->value(sparseKey).toString();
     for (const auto& [mode, name] : sparseNames) {
         if (sparse == QLatin1String(name))
@@ -107,7 +111,9 @@ QFuture<void> StartupSettings::save(const QString& file) const
         settings->setValue(minPKey, QString::number(double(values.sampling.minP)));
         settings->setValue(seedKey, QString::number(values.sampling.seed));
         settings->setValue(maxTokensKey, values.maxNewTokens);
-        settings->setValue(draftsKey, values.drafts);
+        settings->remove(bothDraftsKey);
+        settings->setValue(lookupDraftsKey, values.lookupDrafts);
+        settings->setValue(mtpDraftsKey, values.mtpDrafts);
         for (const auto& [mode, name] : sparseNames) {
             if (mode == values.sparse)
                 settings->setValue(sparseKey, QLatin1String(name));
@@ -127,7 +133,8 @@ void StartupSettings::applyTo(agents::WorkbenchOptions& options, const GivenOpti
         options.engine.devices = {device.toStdString()};
     options.sampling = sampling;
     options.maxNewTokens = maxNewTokens;
-    options.drafts = drafts;
+    options.lookupDrafts = lookupDrafts;
+    options.mtpDrafts = mtpDrafts;
     if (!given.sparse)
         options.engine.sparse = sparse;
     if (options.engine.contextLimit == 0) { // the setting outlives a change of model

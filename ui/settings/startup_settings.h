@@ -20,7 +20,7 @@ struct StartupSettings {
     QString device;      ///< empty: automatic
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
-    bool drafts = true;
+    bool lookupDrafts = true, mtpDrafts = true;
     engine::SparseMode sparse = engine::SparseMode::Auto;
     qint64 contextLimit = 0;      ///< tokens per agent; 0: what the model allows
     qint64 memoryBudgetBytes = 0; ///< 0: what is free
