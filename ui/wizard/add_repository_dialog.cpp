@@ -27,9 +27,17 @@ public:
     explicit StepList(QWidget* parent)
         : QWidget(parent)
     {
-        setFixedWidth(stepsWidth);
         setAccessibleName(AddRepositoryDialog::tr("Steps"));
-        connect(Theme::instance(), &Theme::changed, this, [this] { update(); });
+        const auto fit = [this] {
+            const QFontMetrics name(ui::font(TextRole::BodyStrong));
+            int widest = 0;
+            for (const QString& step : names())
+                widest = qMax(widest, name.horizontalAdvance(step));
+            setFixedWidth(qMax(stepsWidth, widest + nameLeft() + 40));
+            update();
+        };
+        connect(Theme::instance(), &Theme::changed, this, fit);
+        fit();
     }
 
     void setCurrent(int step)
@@ -50,15 +58,19 @@ protected:
         painter.fillRect(QRect(width() - 1, 0, 1, height()), c.line);
         painter.setFont(ui::font(TextRole::Title));
         painter.setPen(c.text);
-        painter.drawText(QRect(16, 16, width() - 24, 32), Qt::AlignVCenter, AddRepositoryDialog::tr("Add repository"));
+        const int top = 16 + qMax(32, painter.fontMetrics().height());
+        painter.drawText(QRect(16, 16, width() - 20, top - 16), Qt::AlignVCenter,
+                         painter.fontMetrics().elidedText(AddRepositoryDialog::tr("Add repository"), Qt::ElideRight,
+                                                          width() - 20));
+        const int pitch = rowHeight() + 2, circle = markSize();
         for (int i = 0; i < numSteps; ++i) {
-            const QRect row(14, 62 + i * 36, width() - 28, 34);
+            const QRect row(14, top + 14 + i * pitch, width() - 28, rowHeight());
             if (i == m_current) {
                 painter.setPen(Qt::NoPen);
                 painter.setBrush(c.question);
                 painter.drawRoundedRect(row, metrics::radius, metrics::radius);
             }
-            const QRectF mark(row.left() + 10, row.center().y() - 9, 19, 19);
+            const QRectF mark(row.left() + 10, row.top() + (row.height() - circle) / 2.0, circle, circle);
             painter.setPen(i == m_current ? QPen(Qt::NoPen) : QPen(i < m_current ? c.accent : c.line));
             painter.setBrush(Qt::NoBrush);
             painter.drawEllipse(mark);
@@ -67,11 +79,15 @@ protected:
             painter.drawText(mark, Qt::AlignCenter, i < m_current ? QStringLiteral("✓") : QString::number(i + 1));
             painter.setFont(ui::font(i == m_current ? TextRole::BodyStrong : TextRole::Body));
             painter.setPen(i == m_current ? c.text : c.muted);
-            painter.drawText(row.adjusted(39, 0, 0, 0), Qt::AlignVCenter, names()[i]);
+            painter.drawText(row.adjusted(nameLeft(), 0, 0, 0), Qt::AlignVCenter, names()[i]);
         }
     }
 
 private:
+    static int rowHeight() { return qMax(34, QFontMetrics(ui::font(TextRole::BodyStrong)).height() + 12); }
+    static int markSize() { return qMax(19, QFontMetrics(ui::font(TextRole::Small)).height() + 5); }
+    static int nameLeft() { return 10 + markSize() + 10; } ///< in a row
+
     static QStringList names()
     {
         return {AddRepositoryDialog::tr("Source"), AddRepositoryDialog::tr("Files and budget"),

@@ -166,10 +166,14 @@ QList<FileTreeModel::Folder> FileTreeModel::topFolders() const
 {
     QList<Folder> folders;
     if (!m_nodes.empty()) {
-        for (int child : m_nodes[0].children) {
-            const Node& node = m_nodes[std::size_t(child)];
+        std::vector<int> children = m_nodes[0].children;
+        std::stable_sort(children.begin(), children.end(), [this](int a, int b) {
+            return m_nodes[std::size_t(a)].tokens > m_nodes[std::size_t(b)].tokens;
+        });
+        for (std::size_t rank = 0; rank < children.size(); ++rank) {
+            const Node& node = m_nodes[std::size_t(children[rank])];
             if (node.packedTokens > 0)
-                folders += {node.name, node.packedTokens};
+                folders += {node.name, node.packedTokens, int(rank)};
         }
     }
     std::stable_sort(folders.begin(), folders.end(),

@@ -32,6 +32,7 @@ public:
     struct Folder {
         QString name;
         qint64 tokens = 0; ///< checked
+        int rank = 0;      ///< by all its tokens, 0 the largest: what it is coloured by
     };
 
     using QAbstractItemModel::QAbstractItemModel;

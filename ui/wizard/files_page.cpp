@@ -4,9 +4,11 @@
 #include "ui/take_up.h"
 #include "ui/wizard/file_tree_view.h"
 #include "ui/wizard/selection.h"
+#include "ui/wizard/treemap.h"
 
 #include "agents/ingest/glob.h"
 
+#include <QApplication>
 #include <QButtonGroup>
 #include <QHBoxLayout>
 #include <QHeaderView>
@@ -22,7 +24,6 @@ namespace octavo::ui {
 namespace {
 
 constexpr int globDelayMs = 150;
-constexpr int coloredFolders = 6;
 
 /// What the globs let through, or why they cannot be used. Runs on a pool thread.
 Result<std::vector<bool>> allowedBy(const QStringList& include, const QStringList& exclude,
@@ -35,29 +36,40 @@ Result<std::vector<bool>> allowedBy(const QStringList& include, const QStringLis
     return allowed;
 }
 
+/// A path, and below it in small print why it is left out or how it changed.
 class LeftOutDelegate final : public QStyledItemDelegate
 {
 public:
     using QStyledItemDelegate::QStyledItemDelegate;
 
-    void initStyleOption(QStyleOptionViewItem* option, const QModelIndex& index) const override
-    {
-        QStyledItemDelegate::initStyleOption(option, index);
-        const bool path = index.column() == LeftOutModel::PathColumn;
-        option->font = ui::font(path ? TextRole::Code : TextRole::Small);
-        option->palette.setColor(QPalette::Text, path ? colors().text : colors().muted);
-        option->textElideMode = path ? Qt::ElideMiddle : Qt::ElideRight;
-    }
     QSize sizeHint(const QStyleOptionViewItem&, const QModelIndex&) const override
     {
-        return {40, QFontMetrics(ui::font(TextRole::Body)).height() + 12};
+        return {40, pathHeight() + QFontMetrics(ui::font(TextRole::Small)).height() + 2 * padding};
     }
     void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override
     {
-        QStyledItemDelegate::paint(painter, option, index);
+        QStyleOptionViewItem item = option;
+        initStyleOption(&item, index);
+        item.text.clear();
+        const QStyle* style = item.widget ? item.widget->style() : QApplication::style();
+        style->drawControl(QStyle::CE_ItemViewItem, &item, painter, item.widget);
+        const QRect text = option.rect.adjusted(metrics::padding, padding, -metrics::padding, -padding);
+        painter->setFont(ui::font(TextRole::Code));
+        painter->setPen(colors().text);
+        painter->drawText(text, Qt::AlignTop | Qt::TextSingleLine,
+                          painter->fontMetrics().elidedText(index.data().toString(), Qt::ElideMiddle, text.width()));
+        painter->setFont(ui::font(TextRole::Small));
+        painter->setPen(colors().muted);
+        const QString reason = index.siblingAtColumn(LeftOutModel::ReasonColumn).data().toString();
+        painter->drawText(text, Qt::AlignBottom | Qt::TextSingleLine,
+                          painter->fontMetrics().elidedText(reason, Qt::ElideRight, text.width()));
         painter->fillRect(QRect(option.rect.left(), option.rect.bottom(), option.rect.width(), 1),
                           mixed(colors().background, colors().line, 0.6));
     }
+
+private:
+    static constexpr int padding = 6;
+    static int pathHeight() { return QFontMetrics(ui::font(TextRole::Code)).height() + 2; }
 };
 
 QWidget* cardHeader(const QList<QWidget*>& left, TextLabel* right)
@@ -125,6 +137,7 @@ QWidget* FilesPage::buildHeader()
     m_name->setObjectName(QStringLiteral("repositoryName"));
     m_commit = new TextLabel({}, TextRole::Small, Tone::Muted);
     m_commit->setElided(true);
+    m_commit->setContentsMargins(0, 0, 0, 3); // on the name's base line
     auto* layout = new QHBoxLayout(header);
     layout->setContentsMargins({});
     layout->addWidget(m_name);
@@ -147,12 +160,31 @@ QWidget* FilesPage::buildFilesCard()
         m_tree.sort(on ? FileTreeModel::TokensColumn : FileTreeModel::NameColumn,
                     on ? Qt::DescendingOrder : Qt::AscendingOrder);
     });
-    layout->addWidget(cardHeader({new TextLabel(tr("Files"), TextRole::BodyStrong), byName, bySize}, m_countedBy));
+    QPushButton* asMap = makeTab(tr("Map"), "asMap", orders);
+    layout->addWidget(
+        cardHeader({new TextLabel(tr("Files"), TextRole::BodyStrong), byName, bySize, asMap}, m_countedBy));
     layout->addWidget(new Separator);
     m_view = new FileTreeView;
     m_view->setModel(&m_tree);
-    layout->addWidget(m_view, 1);
+    auto* views = new QStackedWidget;
+    views->addWidget(m_view);
+    views->addWidget(buildMap());
+    connect(asMap, &QPushButton::toggled, views, &QStackedWidget::setCurrentIndex);
+    layout->addWidget(views, 1);
     return card;
+}
+
+QWidget* FilesPage::buildMap()
+{
+    auto* page = new QWidget;
+    auto* keys = new TextLabel(tr("Space or Ctrl+click: read or not \u00b7 Enter: this folder alone \u00b7 Backspace: back"),
+                               TextRole::Small, Tone::Muted);
+    keys->setElided(true);
+    auto* layout = new QVBoxLayout(page);
+    layout->setContentsMargins(metrics::gap, metrics::gap, metrics::gap, metrics::gap);
+    layout->addWidget(new Treemap(&m_tree), 1);
+    layout->addWidget(keys);
+    return page;
 }
 
 QWidget* FilesPage::buildLeftOutCard()
@@ -182,8 +214,6 @@ QWidget* FilesPage::buildLeftOutCard()
     m_leftOutView->setUniformRowHeights(true);
     m_leftOutView->setHeaderHidden(true);
     m_leftOutView->setFrameShape(QFrame::NoFrame);
-    m_leftOutView->header()->setStretchLastSection(false);
-    m_leftOutView->header()->setSectionResizeMode(QHeaderView::Stretch);
     layout->addWidget(m_leftOutView, 1);
     m_rule = new TextLabel({}, TextRole::Small, Tone::Muted);
     m_rule->setWordWrap(true);
@@ -308,7 +338,6 @@ void FilesPage::setChanges(const QList<agents::SkippedFile>& changes)
     findChild<QLabel*>(QStringLiteral("leftOutTitle"))->hide();
     m_showLeftOut->show();
     m_showChanges->show();
-    fitList();
     if (first && !changes.isEmpty())
         m_showChanges->setChecked(true);
 }
@@ -318,27 +347,11 @@ void FilesPage::showList()
     const bool changes = m_showChanges->isChecked();
     m_leftOutView->setModel(changes ? &m_changes : &m_leftOut);
     m_leftOutView->setAccessibleName(changes ? tr("Files that changed") : tr("Files left out"));
-    m_leftOutView->header()->setStretchLastSection(false);
-    m_leftOutView->header()->setSectionResizeMode(LeftOutModel::PathColumn, QHeaderView::Stretch);
-    m_leftOutView->header()->setSectionResizeMode(LeftOutModel::ReasonColumn, QHeaderView::Fixed);
-    fitList();
+    m_leftOutView->setColumnHidden(LeftOutModel::ReasonColumn, true); // stands below the path
     m_leftOutSummary->setVisible(!changes);
     m_rule->setText(changes
                         ? tr("Reading goes on from the first file that differs; what comes before it is used as it is.")
                         : tr("Every file is either packed, unchecked or listed here with a reason."));
-}
-
-/// The reason gets what it needs, up to some 25 characters; the path has the rest.
-void FilesPage::fitList()
-{
-    const QFontMetrics small(ui::font(TextRole::Small));
-    int reason = 0;
-    const QAbstractItemModel* model = m_leftOutView->model();
-    for (int row = 0; row < qMin(model->rowCount(), 200); ++row)
-        reason = qMax(reason,
-                      small.horizontalAdvance(model->index(row, LeftOutModel::ReasonColumn).data().toString()));
-    m_leftOutView->header()->resizeSection(LeftOutModel::ReasonColumn,
-                                           qMin(reason + 2 * metrics::padding, 25 * small.averageCharWidth()));
 }
 
 void FilesPage::setRemark(const QString& remark)
@@ -392,7 +405,6 @@ void FilesPage::showFiles(const agents::IngestResult& all)
                                   agoText(all.commitTime, QDateTime::currentDateTime())}
                           .join(QStringLiteral(" · ")));
     m_leftOut.setFiles(all.skipped);
-    fitList();
     m_tree.setFiles(all.repositoryName, all.packed);
     m_stack->setCurrentIndex(1);
     if (m_preset)
@@ -472,14 +484,15 @@ void FilesPage::showChoice()
     QList<BarSegment> segments;
     const QList<FileTreeModel::Folder> folders = m_tree.topFolders();
     qint64 rest = tokens;
-    const Colors& c = colors();
-    const QColor palette[coloredFolders] = {c.function, c.good, c.keyword, c.number, c.type, c.warning};
-    for (int i = 0; i < std::min(coloredFolders, int(folders.size())); ++i) {
-        segments += {folders[i].name, folders[i].tokens, palette[i]};
-        rest -= folders[i].tokens;
+    const QList<QColor> hues = Treemap::hues();
+    for (const FileTreeModel::Folder& folder : folders) {
+        if (folder.rank >= hues.size())
+            continue;
+        segments += {folder.name, folder.tokens, hues[folder.rank]};
+        rest -= folder.tokens;
     }
     if (rest > 0)
-        segments += {tr("All else"), rest, c.muted};
+        segments += {tr("All else"), rest, colors().muted};
     m_budget->setSegments(segments, m_contextLimit);
 
     const int unchecked = int(m_tree.files().size()) - m_tree.packedFiles();

@@ -60,6 +60,7 @@ private:
     void build();
     QWidget* buildHeader();
     QWidget* buildFilesCard();
+    QWidget* buildMap();
     QWidget* buildLeftOutCard();
     QWidget* buildCounting();
     QLineEdit* globEdit(const QString& name, const QString& placeholder);
@@ -67,7 +68,6 @@ private:
     void showChoice();
     void fitToBudget();
     void showList();
-    void fitList();
     qint64 leastAnswerRoom() const; ///< tokens that must stay free for an answer
 
     QString m_modelName;

@@ -29,10 +29,10 @@ QVariant LeftOutModel::data(const QModelIndex& index, int role) const
     switch (role) {
     case Qt::DisplayRole:
         return index.column() == PathColumn ? file.displayPath : file.reason;
+    case Qt::AccessibleTextRole:
+        return tr("%1: %2").arg(file.displayPath, file.reason);
     case Qt::ToolTipRole:
         return plainTip(tr("%1: %2").arg(file.displayPath, file.reason));
-    case Qt::TextAlignmentRole:
-        return index.column() == ReasonColumn ? QVariant(int(Qt::AlignRight | Qt::AlignVCenter)) : QVariant();
     default:
         return {};
     }
