@@ -6,6 +6,7 @@
 #include <QFileDialog>
 #include <QGridLayout>
 #include <QHBoxLayout>
+#include <QIcon>
 #include <QMimeData>
 #include <QPainter>
 #include <QScrollArea>
@@ -48,6 +49,10 @@ StartPage::StartPage(QWidget* parent)
         buttons->addWidget(part);
     buttons->addStretch();
     column->addStretch(2);
+    auto* mark = new QLabel;
+    mark->setPixmap(QIcon(QStringLiteral(":/icons/octavo.svg")).pixmap(QSize(44, 44), devicePixelRatioF()));
+    mark->setAccessibleName(QStringLiteral("Octavo"));
+    column->addWidget(mark);
     column->addWidget(m_title);
     column->addWidget(m_text);
     column->addSpacing(metrics::grid);

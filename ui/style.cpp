@@ -221,6 +221,8 @@ QSize Style::sizeFromContents(ContentsType type, const QStyleOption* option, con
 
 QRect Style::subElementRect(SubElement element, const QStyleOption* option, const QWidget* widget) const
 {
+    if (element == SE_HeaderLabel) // in line with the text of the rows below
+        return option->rect.adjusted(metrics::gap, 0, -metrics::gap, 0);
     if (element == SE_LineEditContents) {
         const QRect inner = option->rect.adjusted(metrics::gap - 2, 0, -(metrics::gap - 2), 0);
         const auto* frame = qstyleoption_cast<const QStyleOptionFrame*>(option);
@@ -373,7 +375,9 @@ void Style::drawPrimitive(PrimitiveElement element, const QStyleOption* option, 
         return;
     case PE_IndicatorDockWidgetResizeHandle:
         return;
-    case PE_PanelItemViewRow:
+    case PE_PanelItemViewRow: // beside an item: the indentation of a tree
+        if (option->state.testFlag(State_Selected))
+            painter->fillRect(option->rect, c.question);
         return;
     case PE_PanelItemViewItem: {
         const auto* item = qstyleoption_cast<const QStyleOptionViewItem*>(option);
@@ -524,6 +528,17 @@ void Style::drawControl(ControlElement element, const QStyleOption* option, QPai
         painter->fillRect(option->rect, c.panel);
         painter->fillRect(QRect(option->rect.left(), option->rect.bottom(), option->rect.width(), 1), c.line);
         return;
+    case CE_HeaderLabel: {
+        const auto* header = qstyleoption_cast<const QStyleOptionHeader*>(option);
+        if (!header)
+            return;
+        painter->setFont(ui::font(TextRole::Small));
+        painter->setPen(c.muted);
+        const QRect text = subElementRect(SE_HeaderLabel, option, widget);
+        painter->drawText(text, int(header->textAlignment) | Qt::AlignVCenter | Qt::TextSingleLine,
+                          painter->fontMetrics().elidedText(header->text, Qt::ElideRight, text.width()));
+        return;
+    }
     case CE_Splitter:
         return;
     case CE_DockWidgetTitle:

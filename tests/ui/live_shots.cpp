@@ -1,5 +1,7 @@
 /// The real window over the demo model: reads a repository, asks all panes, saves pictures on the way.
 /// octavo_live_shots REPOSITORY FOLDER [light|dark [QUESTION...]]
+///
+/// What was read is kept in FOLDER/contexts, so a second run answers at once; a first one says how long a newcomer waits.
 
 #include "ui/dashboard/dashboard_panel.h"
 #include "ui/main_window.h"
@@ -12,6 +14,7 @@
 
 #include <QApplication>
 #include <QDir>
+#include <QElapsedTimer>
 #include <QLocale>
 #include <QTest>
 
@@ -41,9 +44,13 @@ int main(int argc, char** argv)
     const QDir folder(QString::fromLocal8Bit(argv[2]));
     const QString scheme = argc > 3 ? QString::fromLocal8Bit(argv[3]) : QStringLiteral("dark");
     Theme::instance()->apply(Theme::choiceFromName(scheme));
+    QElapsedTimer sinceStart;
+    sinceStart.start();
+    const auto tell = [&](const char* what) { std::printf("%s after %.1f s\n", what, double(sinceStart.elapsed()) / 1000); };
     agents::WorkbenchOptions options;
     options.engine.modelDir = OCTAVO_RESOURCES "/demo-model";
-    options.maxNewTokens = 160;
+    options.engine.savedContexts = folder.filePath(QStringLiteral("contexts")).toStdString();
+    options.maxNewTokens = 200;
     agents::Workbench workbench(options);
     MainWindow window(&workbench);
     window.setDemoModel(true);
@@ -60,37 +67,53 @@ int main(int argc, char** argv)
     workbench.start();
     if (!waitFor([&] { return workbench.isReady(); }, 60))
         return 1;
+    tell("ready");
     QTest::qWait(100);
     save("live-first");
     RepositoryIntake intake(&workbench);
     QObject::connect(&intake, &RepositoryIntake::failed,
                      [](const QString& problem) { std::fprintf(stderr, "%s\n", qPrintable(problem)); });
     intake.add({QString::fromLocal8Bit(argv[1])});
-    if (!waitFor([&] { return workbench.agent(7)->context().id != agents::ContextId{}; }, 60))
+    const auto isRead = [&] {
+        const QList<agents::ContextInfo> contexts = workbench.contexts();
+        return !contexts.isEmpty() && contexts[0].state == agents::ContextState::Read;
+    };
+    if (!waitFor([&] { return workbench.agent(7)->context().id != agents::ContextId{}; }, 120))
         return 1;
+    waitFor([&] { return isRead() || workbench.contexts()[0].readDone > workbench.contexts()[0].tokens / 3; }, 600);
+    save("live-reading");
+    if (!waitFor(isRead, 900))
+        return 1;
+    tell("read");
     QStringList questions;
     for (int i = 4; i < argc; ++i)
         questions += QString::fromLocal8Bit(argv[i]);
     if (questions.isEmpty())
         questions += QStringLiteral("Which files are loaded?");
-    for (int i = 0; i < agents::numAgents; ++i) {
-        if (const auto asked = workbench.agent(i)->ask(questions[i % questions.size()]); !asked)
-            std::fprintf(stderr, "pane %d: %s\n", i, asked.error().message.c_str());
-    }
-    QTest::qWait(1500);
-    save("live-early");
     const auto busy = [&] {
         int count = 0;
         for (int i = 0; i < agents::numAgents; ++i)
             count += workbench.agent(i)->status().activity != agents::Activity::Idle;
         return count;
     };
-    waitFor([&] { return busy() <= 4; }, 90);
-    save("live-half");
-    waitFor([&] { return busy() == 0; }, 90);
-    QTest::qWait(300);
+    // One question for each pane in a round; the pictures are of the last one.
+    for (qsizetype first = 0; first < questions.size(); first += agents::numAgents) {
+        for (int i = 0; i < agents::numAgents; ++i) {
+            const QString& question = questions[(first + i) % questions.size()];
+            if (const auto asked = workbench.agent(i)->ask(question); !asked)
+                std::fprintf(stderr, "pane %d: %s\n", i, asked.error().message.c_str());
+        }
+        if (first + agents::numAgents >= questions.size()) {
+            waitFor([&] { return busy() <= 5; }, 300);
+            save("live-half");
+        }
+        if (first == 0 && waitFor([&] { return busy() < agents::numAgents; }, 300))
+            tell("first answer");
+        waitFor([&] { return busy() == 0; }, 300);
+        QTest::qWait(1000);
+    }
     save("live-done");
-    window.grid()->setCurrent(window.grid()->panes()[0]);
+    window.grid()->setCurrent(window.grid()->panes()[1]);
     window.grid()->setZoomed(true);
     QTest::qWait(200);
     save("live-zoom");
@@ -103,6 +126,9 @@ int main(int argc, char** argv)
     waitFor([&] { return wizard.findChild<FilesPage*>()->hasFiles() && next->isEnabled(); }, 60);
     QTest::qWait(300);
     wizard.grab().save(folder.filePath(QStringLiteral("live-wizard-") + scheme + QStringLiteral(".png")));
+    wizard.findChild<QPushButton*>(QStringLiteral("asMap"))->click();
+    QTest::qWait(100);
+    wizard.grab().save(folder.filePath(QStringLiteral("live-map-") + scheme + QStringLiteral(".png")));
     std::printf("%d panes still busy\n", busy());
     return 0;
 }

@@ -81,6 +81,7 @@ private slots:
     void workSpansAreCollectedOnce();
     void coverageTellsKindsAndAgentsApart();
 
+    void contextsThatAreReadHaveALaneOfTheirOwn();
     void givesEachDeviceACard();
     void showsADashForWhatIsNotKnown();
     void showsWhatADeviceFailedOf();
@@ -197,6 +198,34 @@ void TestDashboard::coverageTellsKindsAndAgentsApart()
     QVERIFY(anew.coverage({11.999, 10, 1}, 10, 3) == later);
     const LaneCoverage young = anew.coverage({2.999, 10, 1}, 10, 3); // begins before time 0
     QCOMPARE(std::count(young.share.begin(), young.share.end(), 0.0F), std::ptrdiff_t(young.share.size()));
+}
+
+/// A context is read by an agent past the panes' numbers: the newcomer's first half minute, which nobody else shows.
+void TestDashboard::contextsThatAreReadHaveALaneOfTheirOwn()
+{
+    using Kind = engine::WorkSpan::Kind;
+    engine::MetricsSnapshot snapshot;
+    snapshot.devices.resize(1);
+    snapshot.devices[0].device = "cpu";
+    snapshot.devices[0].prefillTokensPerSecond = 2100;
+    snapshot.timeUs = 10'000'000;
+    snapshot.devices[0].recentWork = {{Kind::Prefill, 1U << 9 | 1U << 11, 1'000'000, 1'000'000, 512},
+                                      {Kind::Decode, 1U << 7, 5'000'000, 1'000'000, 1}};
+    WorkHistory work;
+    work.add(snapshot);
+    const LaneCoverage coverage = work.coverage({9.999, 10, 1}, 10, numWorkLanes);
+    QCOMPARE(coverage.at(Kind::Prefill, contextLane, 1), 1.0F);
+    QCOMPARE(coverage.at(Kind::Prefill, 7, 1), 0.0F);
+    QCOMPARE(coverage.at(Kind::Decode, 7, 5), 1.0F);
+    QCOMPARE(coverage.at(Kind::Decode, contextLane, 5), 0.0F);
+
+    Fixture f(testing::SimulatedMachine::Kind::Cpu);
+    f.snapshot = snapshot;
+    f.panel.tick();
+    QApplication::processEvents();
+    QVERIFY(f.panel.findChild<QLabel*>(QStringLiteral("figures"))
+                ->text()
+                .startsWith(QStringLiteral("reading %1 tok/s").arg(QLocale().toString(2100))));
 }
 
 void TestDashboard::givesEachDeviceACard()
@@ -346,10 +375,10 @@ void TestDashboard::hoverReadsAMoment()
     QCOMPARE(chart->textAt(0), QStringLiteral("All: ") + dash()); // before there was anything
     auto* strip = f.panel.findChild<SchedulerStrip*>();
     strip->setNames({QStringLiteral("Scheduler"), QStringLiteral("KV cache"), QStringLiteral("Tokenizer")});
-    const int lane = (strip->height() - 16) / 8;
-    QVERIFY(strip->textAt({strip->width() - 10, strip->height() - lane * 5 - lane / 2})
+    const int lane = (strip->height() - 16) / numWorkLanes;
+    QVERIFY(strip->textAt({strip->width() - 10, strip->height() - lane * 6 - lane / 2})
                 .startsWith(QStringLiteral("Tokenizer, ")));
-    QVERIFY(strip->textAt({strip->width() - 10, strip->height() - lane * 5 - lane / 2})
+    QVERIFY(strip->textAt({strip->width() - 10, strip->height() - lane * 6 - lane / 2})
                 .contains(QStringLiteral("reading")));
     QCOMPARE(strip->textAt({10, 2}), QString());
 }

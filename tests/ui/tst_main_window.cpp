@@ -8,6 +8,7 @@
 #include "ui/notice_bar.h"
 #include "ui/pane/composer.h"
 #include "ui/pane/pane.h"
+#include "ui/pane/pane_header.h"
 #include "ui/setting_keys.h"
 #include "ui/sidebar/sidebar.h"
 #include "ui/single_instance.h"
@@ -952,6 +953,16 @@ private slots:
                 QVERIFY2(button->width() >= button->minimumSizeHint().width(), qPrintable(button->text()));
         }
         QVERIFY(m_window->width() <= 1920);
+        // Names of contexts make way for names of panes.
+        m_window->grid()->setShape(GridShape::EightWide);
+        m_window->resize(1920, 1080);
+        QTest::qWait(50);
+        for (const Pane* pane : m_window->grid()->panes()) {
+            const QToolButton* context = pane->findChild<PaneHeader*>()->contextButton();
+            const int needed = QFontMetrics(context->font()).horizontalAdvance(context->text());
+            QVERIFY2(needed <= context->width(),
+                     qPrintable(QStringLiteral("%1: %2 in %3").arg(context->text()).arg(needed).arg(context->width())));
+        }
         Theme::instance()->apply(SchemeChoice::Dark, 1.0);
     }
 

@@ -14,10 +14,10 @@ namespace octavo::ui::test {
 namespace {
 
 std::atomic<bool> watching = false;
-std::atomic<int> held = 0, delay = 0;
+std::atomic<int> held = 0, delay = 0, firstDelay = 0;
 std::thread::id watched;
 std::mutex mutex;
-std::vector<std::string> watchedFolders, noted;
+std::vector<std::string> watchedFolders, noted, seen;
 thread_local bool inside = false; // what a watched call calls itself is not another
 
 bool isBelow(const char* path)
@@ -44,7 +44,7 @@ public:
                 noted.push_back(what);
         } else {
             ++held;
-            std::this_thread::sleep_for(std::chrono::milliseconds(delay));
+            std::this_thread::sleep_for(std::chrono::milliseconds(isFirst(call) ? firstDelay : delay));
         }
     }
     ~Passing()
@@ -56,6 +56,15 @@ public:
     Passing& operator=(const Passing&) = delete;
 
 private:
+    static bool isFirst(const char* call)
+    {
+        const std::scoped_lock lock(mutex);
+        const bool first = std::ranges::find(seen, call) == seen.end();
+        if (first)
+            seen.emplace_back(call);
+        return first;
+    }
+
     bool m_counts;
 };
 
@@ -69,13 +78,15 @@ constexpr int createFlag = 0100, temporaryFlag = 020000000; // O_CREAT, O_TMPFIL
 
 } // namespace
 
-void watchCalls(std::vector<std::string> folders, int delayMs)
+void watchCalls(std::vector<std::string> folders, int delayMs, int firstDelayMs)
 {
     const std::scoped_lock lock(mutex);
     watchedFolders = std::move(folders);
     noted.clear();
+    seen.clear();
     held = 0;
     delay = delayMs;
+    firstDelay = firstDelayMs;
     watched = std::this_thread::get_id();
     watching = true;
 }

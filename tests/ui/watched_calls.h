@@ -9,9 +9,10 @@
 
 namespace octavo::ui::test {
 
-/// From now on a call by the calling thread is an offence, and one by any other takes `delayMs` more. Of file calls
-/// only those below one of `folders` count, so that the desktop's fonts and icons do not.
-void watchCalls(std::vector<std::string> folders, int delayMs);
+/// From now on a call by the calling thread is an offence, and one by any other takes `delayMs` more, the first of its
+/// name `firstDelayMs`. Of file calls only those below one of `folders` count, so that the desktop's fonts and icons do
+/// not.
+void watchCalls(std::vector<std::string> folders, int delayMs, int firstDelayMs);
 void stopWatching();
 
 /// What the watched thread called, each once: "sqlite3_step", "open /tmp/x/octavo.db".

@@ -68,7 +68,7 @@ void DashboardPanel::build()
     m_throughput->setMinimumWidth(throughputCardWidth);
 
     auto* layout = m_cardsLayout = new QHBoxLayout(m_content);
-    layout->setContentsMargins(metrics::padding, metrics::gap, metrics::padding, metrics::padding);
+    layout->setContentsMargins(metrics::gap, metrics::gap, metrics::gap, metrics::gap); // in line with the panes
     layout->setSpacing(metrics::padding);
     layout->addLayout(m_devices, deviceStretch);
     layout->addWidget(m_throughput, throughputStretch);

@@ -159,7 +159,9 @@ void DeviceCard::showDevice(const engine::DeviceMetrics& metrics)
     QList<BarSegment> tier;
     if (stats.hostTierBytes > 0)
         tier += {tr("KV rows"), stats.hostTierBytes, c.keyword};
-    m_hostTier.bar->setSegments(tier, stats.hostTierLimitBytes);
+    // Without a limit of its own it has what the memory above has.
+    m_hostTier.bar->setSegments(tier, stats.hostTierLimitBytes > 0 || m_isGpu ? stats.hostTierLimitBytes
+                                                                             : stats.memoryTotalBytes);
     setTextIfNew(m_hostTier.figure, usedOfText(stats.hostTierBytes, stats.hostTierLimitBytes));
     m_tierRead->setTitle(m_isGpu ? tr("PCIe read") : tr("Tier read"));
 }

@@ -20,6 +20,8 @@
 namespace octavo::ui {
 
 inline constexpr int numAgentLanes = 8;
+inline constexpr int contextLane = numAgentLanes; ///< of the scheduler strip: contexts, read for no agent yet
+inline constexpr int numWorkLanes = numAgentLanes + 1;
 inline constexpr float unknownValue = std::numeric_limits<float>::quiet_NaN();
 
 /// All agents together at one moment.

@@ -80,7 +80,7 @@ QImage SchedulerStrip::lanesImage(const QSize& pixels) const
     const double lane = double(pixels.height()) / m_coverage.lanes;
     const double inner = lane * 0.75;
     for (int l = 0; l < m_coverage.lanes; ++l) {
-        const QColor color = agentColor(l);
+        const QColor color = l == contextLane ? colors().muted : agentColor(l);
         for (const KindLook& look : looks) {
             const int top = int(std::lround(l * lane + inner * (1 - look.height) / 2));
             const int rows = std::max(1, int(std::lround(inner * look.height)));
@@ -148,7 +148,7 @@ QString SchedulerStrip::textAt(const QPoint& position) const
             parts += tr("%1 %2% of the time").arg(words[int(look.kind)]).arg(int(std::lround(100 * share)));
     }
     return tr("%1, %2 s ago: %3")
-        .arg(m_names.value(lane, tr("Agent %1").arg(lane + 1)))
+        .arg(lane == contextLane ? tr("Contexts") : m_names.value(lane, tr("Agent %1").arg(lane + 1)))
         .arg(m_window.secondsAgo(column, m_coverage.columns), 0, 'f', 1)
         .arg(parts.isEmpty() ? tr("idle") : parts.join(QStringLiteral(", ")));
 }

@@ -1,8 +1,9 @@
 #pragma once
 
-/// Who was served when: one lane per agent in its colour. Reading (prefill) is a full, pale block; writing (decode) a
+/// Who was served when: one lane per agent in its colour, and a grey one for contexts that are read for all. Reading (prefill) is a full, pale block; writing (decode) a
 /// thin line; checking drafts (verify) a full, strong block: told apart by height and strength, not by hue.
 
+#include "ui/dashboard/metrics_history.h"
 #include "ui/dashboard/work_history.h"
 
 #include <QImage>
@@ -35,7 +36,7 @@ protected:
 
 private:
     int captionHeight() const;
-    int numLanes() const { return m_coverage.lanes > 0 ? m_coverage.lanes : 8; }
+    int numLanes() const { return m_coverage.lanes > 0 ? m_coverage.lanes : numWorkLanes; }
     double laneHeight() const;
     QImage lanesImage(const QSize& pixels) const;
 

@@ -2,6 +2,7 @@
 
 #include <QActionGroup>
 #include <QHBoxLayout>
+#include <QLocale>
 #include <QMenu>
 #include <QVBoxLayout>
 
@@ -31,7 +32,11 @@ QString figuresText(const AgentsSample& sample)
         std::isnan(sample.worstGapMs) ? dash() : ThroughputCard::tr("%1 ms").arg(double(sample.worstGapMs), 0, 'f', 0);
     const QString ttft =
         std::isnan(sample.ttftMs) ? dash() : ThroughputCard::tr("%1 s").arg(double(sample.ttftMs) / 1000, 0, 'f', 1);
-    return ThroughputCard::tr("all agents · accepted drafts %1 · worst gap %2 · TTFT %3").arg(drafts, gap, ttft);
+    const QString figures =
+        ThroughputCard::tr("all agents · accepted drafts %1 · worst gap %2 · TTFT %3").arg(drafts, gap, ttft);
+    return sample.prefill >= 1 ? ThroughputCard::tr("reading %1 tok/s · %2")
+                                     .arg(QLocale().toString(std::lround(sample.prefill)), figures)
+                               : figures;
 }
 
 } // namespace
@@ -141,7 +146,7 @@ void ThroughputCard::showHistory(const MetricsHistory& history, WorkHistory& wor
         }
         m_rates->setLayers(std::move(layers), window);
     }
-    m_strip->setCoverage(work.coverage(window, m_strip->columns(window), numAgentLanes), window);
+    m_strip->setCoverage(work.coverage(window, m_strip->columns(window), numWorkLanes), window);
 }
 
 } // namespace octavo::ui

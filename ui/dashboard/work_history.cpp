@@ -69,7 +69,8 @@ void WorkHistory::addTo(LaneCoverage& c, const engine::WorkSpan& span) const
         const float part = float(std::min(end, double(column) + 1) - std::max(begin, double(column)));
         const std::size_t place = c.place(column, span.kind);
         for (int lane = 0; lane < c.lanes; ++lane) {
-            if ((span.agentMask >> lane) & 1U) {
+            const std::uint32_t served = span.agentMask >> lane;
+            if (lane + 1 < c.lanes ? served & 1U : served != 0) {
                 float& share = c.share[place + std::size_t(lane)];
                 share = std::min(1.0F, share + std::max(0.0F, part));
             }

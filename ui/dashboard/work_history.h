@@ -50,9 +50,9 @@ public:
     void clear();
 
     int size() const { return m_spans.size(); }
-    /// For a strip of `columns`. Spans that came since the last call are added to what was there, so following the
-    /// present is cheap; another window, or one that moves back, is worked out anew. A span appears once it lies within
-    /// the window.
+    /// For a strip of `columns`. The last lane stands for all agents from its number on. Spans that came since the last
+    /// call are added to what was there, so following the present is cheap; another window, or one that moves back, is
+    /// worked out anew. A span appears once it lies within the window.
     const LaneCoverage& coverage(const TimeWindow& window, int columns, int lanes);
 
 private:

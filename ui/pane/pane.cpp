@@ -22,6 +22,12 @@ namespace octavo::ui {
 
 using agents::Activity;
 
+namespace {
+
+constexpr int composerMargin = 10, composerInside = 20; ///< from the pane's edge to the field, and to the text in it
+
+} // namespace
+
 Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     : QWidget(parent)
     , m_workbench(workbench)
@@ -36,6 +42,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     , m_card(new StatusCard(agent->index()))
     , m_warning(new TextLabel({}, TextRole::Small, Tone::Warning))
     , m_composer(new Composer)
+    , m_bottom(new QVBoxLayout)
     , m_footer(new QWidget)
     , m_rate(new TextLabel({}, TextRole::Figure, Tone::Muted))
     , m_hits(new TextLabel({}, TextRole::Figure, Tone::Muted))
@@ -64,14 +71,13 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     invite->addWidget(m_inviteButton, 0, Qt::AlignCenter);
     invite->addStretch(1);
 
-    auto* bottom = new QVBoxLayout;
-    bottom->setContentsMargins(10, 0, 10, 8);
-    bottom->setSpacing(6);
+    m_bottom->setContentsMargins(composerMargin, 0, composerMargin, 8);
+    m_bottom->setSpacing(6);
     m_warning->setWordWrap(true);
     m_warning->hide();
-    bottom->addWidget(m_warning);
-    bottom->addWidget(m_composer);
-    layout->addLayout(bottom);
+    m_bottom->addWidget(m_warning);
+    m_bottom->addWidget(m_composer);
+    layout->addLayout(m_bottom);
 
     layout->addWidget(new Separator);
     auto* footer = new QHBoxLayout(m_footer);
@@ -139,6 +145,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
             m_composer->setText(text);
     });
     connect(Theme::instance(), &Theme::changed, this, [this] {
+        fitComposer();
         showFooter();
         update();
     });
@@ -273,6 +280,15 @@ void Pane::resizeEvent(QResizeEvent* event)
 {
     QWidget::resizeEvent(event);
     fitFooter();
+    fitComposer();
+}
+
+/// As wide as the text above, and below it.
+void Pane::fitComposer()
+{
+    const int widest = TranscriptView::widestContent() + 2 * (composerInside - composerMargin);
+    const int side = qMax(composerMargin, (width() - widest) / 2);
+    m_bottom->setContentsMargins(side, 0, side, 8);
 }
 
 void Pane::setSaveProblem(const QString& problem)

@@ -10,6 +10,7 @@
 
 class QMenu;
 class QStackedLayout;
+class QVBoxLayout;
 
 namespace octavo::ui {
 
@@ -73,6 +74,7 @@ private:
     void showBody();
     void showFooter();
     void fitFooter();
+    void fitComposer();
     void send(const QString& question);
     void fillContextMenu(QMenu* menu);
     void fillPaneMenu(QMenu* menu);
@@ -96,6 +98,7 @@ private:
     StatusCard* m_card;
     TextLabel* m_warning;
     Composer* m_composer;
+    QVBoxLayout* m_bottom; ///< warning and composer
     QWidget* m_footer;
     TextLabel* m_rate;
     TextLabel* m_hits;

@@ -9,6 +9,7 @@
 #include <QLineEdit>
 #include <QMouseEvent>
 #include <QPainter>
+#include <QTimer>
 
 namespace octavo::ui {
 namespace {
@@ -84,7 +85,10 @@ PaneHeader::PaneHeader(int agent, QWidget* parent)
     m_device->hide();
     m_menu->setPopupMode(QToolButton::InstantPopup);
 
-    const auto restyle = [this] { m_context->setFont(ui::font(TextRole::Figure)); };
+    const auto restyle = [this] {
+        m_context->setFont(ui::font(TextRole::Figure));
+        QTimer::singleShot(0, this, &PaneHeader::fitContext); // once the other labels have their new fonts
+    };
     connect(Theme::instance(), &Theme::changed, this, restyle);
     restyle();
     connect(m_edit, &QLineEdit::returnPressed, this, [this] { finishRename(true); });
@@ -125,7 +129,10 @@ void PaneHeader::fitContext()
     room -= 2 * metrics::gap - metrics::grid; // the button's own padding
     const int device = m_device->sizeHint().width();
     const bool hasRoom = room - device >= qMin(fm.horizontalAdvance(text), leastContextWidth);
+    const int fittedFor = width();
     m_device->setVisible(!m_device->text().isEmpty() && hasRoom);
+    if (width() != fittedFor) // showing it made the layouts above settle, and that has fitted it anew
+        return;
     if (!m_device->isHidden())
         room -= device;
     m_context->setText(literalText(fm.elidedText(text, Qt::ElideMiddle, qMax(40, room))));

@@ -26,16 +26,26 @@ StatusCard::StatusCard(int agent, QWidget* parent)
     layout->addWidget(m_detail);
     layout->addWidget(m_buttons);
 
-    auto* row = new QHBoxLayout(m_buttons);
-    row->setContentsMargins(0, 2, 0, 0);
-    row->setSpacing(metrics::gap);
+    m_row = new QBoxLayout(QBoxLayout::LeftToRight, m_buttons);
+    m_row->setContentsMargins(0, 2, 0, 0);
+    m_row->setSpacing(metrics::gap);
     QPushButton* retry = makeButton(tr("Try again"));
     QPushButton* change = makeButton(tr("Change context\u2026"));
-    row->addWidget(retry);
-    row->addWidget(change);
-    row->addStretch();
+    for (QPushButton* button : {retry, change})
+        m_row->addWidget(button);
+    m_row->addStretch();
     connect(retry, &QPushButton::clicked, this, &StatusCard::retryRequested);
     connect(change, &QPushButton::clicked, this, &StatusCard::changeContextRequested);
+}
+
+/// Large text in a narrow pane: one button below the other.
+void StatusCard::resizeEvent(QResizeEvent* event)
+{
+    Card::resizeEvent(event);
+    int needed = 2 * metrics::padding;
+    for (const QPushButton* button : m_buttons->findChildren<QPushButton*>())
+        needed += button->sizeHint().width() + metrics::gap;
+    m_row->setDirection(needed > width() ? QBoxLayout::TopToBottom : QBoxLayout::LeftToRight);
 }
 
 bool StatusCard::show(const agents::AgentStatus& status, const agents::ContextInfo& context)

@@ -5,6 +5,8 @@
 #include "agents/values.h"
 #include "ui/controls.h"
 
+class QBoxLayout;
+
 namespace octavo::ui {
 
 class StatusCard final : public Card
@@ -21,12 +23,16 @@ signals:
     void retryRequested();
     void changeContextRequested();
 
+protected:
+    void resizeEvent(QResizeEvent* event) override;
+
 private:
     int m_agent;
     TextLabel* m_title;
     TextLabel* m_detail;
     Meter* m_meter;
     QWidget* m_buttons;
+    QBoxLayout* m_row;
 };
 
 } // namespace octavo::ui

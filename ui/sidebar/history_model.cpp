@@ -82,7 +82,8 @@ QVariant HistoryModel::data(const QModelIndex& index, int role) const
     if (!index.isValid() || index.row() >= m_shown.size())
         return {};
     const agents::ConversationInfo& info = m_shown[index.row()];
-    const QString title = info.title.isEmpty() ? tr("Untitled") : info.title.simplified();
+    // Words of a question, shown in one line: its marks for code are only in the way there.
+    const QString title = info.title.isEmpty() ? tr("Untitled") : info.title.simplified().remove(u'`');
     switch (role) {
     case Qt::DisplayRole:
         return title;

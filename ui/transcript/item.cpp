@@ -257,25 +257,25 @@ public:
                  : message.state == agents::MessageState::Failed ? Tone::Bad
                                                                  : Tone::Warning;
         const agents::AnswerFigures& f = message.figures;
-        QStringList parts;
         if (f.newTokens > 0)
-            parts += TranscriptWords::tr("%1 tokens").arg(countText(f.newTokens));
+            m_parts += TranscriptWords::tr("%1 tokens").arg(countText(f.newTokens));
         if (f.tokensPerSecond >= 0)
-            parts += TranscriptWords::tr("%1 tok/s").arg(rateText(f.tokensPerSecond));
+            m_parts += TranscriptWords::tr("%1 tok/s").arg(rateText(f.tokensPerSecond));
         if (f.ttftMs >= 0)
-            parts += TranscriptWords::tr("first after %1 s").arg(rateText(f.ttftMs / 1000, 2));
+            m_parts += TranscriptWords::tr("first after %1 s").arg(rateText(f.ttftMs / 1000, 2));
         if (f.promptTokens > 0)
-            parts += TranscriptWords::tr("%1 of %2 reused").arg(shortCountText(f.reusedTokens), shortCountText(f.promptTokens));
+            m_parts += TranscriptWords::tr("%1 of %2 reused").arg(shortCountText(f.reusedTokens), shortCountText(f.promptTokens));
         if (f.acceptedDrafts > 0)
-            parts += TranscriptWords::tr("%1 drafted").arg(countText(f.acceptedDrafts));
-        m_figures = parts.join(QStringLiteral(" \u00b7 "));
+            m_parts += TranscriptWords::tr("%1 drafted").arg(countText(f.acceptedDrafts));
         if (!message.text.isEmpty())
             m_actions.push_back({ItemAction::Kind::CopyAnswer, TranscriptWords::tr("Copy"), {}, {}, {}});
         if (last && agents::endedEarly(message.state))
             m_actions.push_back({ItemAction::Kind::Continue, TranscriptWords::tr("Continue"), {}, {}, {}});
         if (last)
             m_actions.push_back({ItemAction::Kind::Regenerate, TranscriptWords::tr("Regenerate"), {}, {}, {}});
-        m_text = m_words.isEmpty() ? m_figures : m_words + u' ' + m_figures;
+        m_text = m_parts.join(between);
+        if (!m_words.isEmpty())
+            m_text.prepend(m_parts.isEmpty() ? m_words : m_words + u' ');
     }
 
     QString copyText(TextRange) const override { return {}; }
@@ -284,9 +284,13 @@ public:
     {
         painter.setPen(Theme::instance()->color(m_tone));
         m_layout.draw(&painter, QPointF());
-        for (std::size_t i = 0; i < m_actions.size(); ++i)
-            paintAction(painter, m_actions[i], m_fonts.small, Tone::Muted, paint.hoveredAction == int(i),
-                        paint.focusedAction == int(i));
+        for (std::size_t i = 0; i < m_actions.size(); ++i) {
+            const bool hovered = paint.hoveredAction == int(i), focused = paint.focusedAction == int(i);
+            if (!hasIcon(m_actions[i]))
+                paintAction(painter, m_actions[i], m_fonts.small, Tone::Muted, hovered, focused);
+            else
+                paintIcon(painter, m_actions[i], hovered, focused);
+        }
     }
 
     int positionAt(const QPointF&) const override { return 0; }
@@ -296,12 +300,13 @@ protected:
     int doLayout(int width) override
     {
         const QFontMetricsF fm(m_fonts.small);
-        m_layout.setText(m_text);
+        m_layout.setText(linesOf(fm, width));
         m_layout.setFont(m_fonts.small);
-        if (!m_words.isEmpty() && !m_figures.isEmpty()) {
+        m_layout.setFormats({});
+        if (!m_words.isEmpty() && !m_parts.isEmpty()) {
             QTextLayout::FormatRange muted;
             muted.start = int(m_words.size());
-            muted.length = int(m_text.size()) - muted.start;
+            muted.length = int(m_layout.text().size()) - muted.start;
             muted.format.setForeground(colors().muted);
             m_layout.setFormats({muted});
         }
@@ -309,28 +314,82 @@ protected:
         option.setWrapMode(QTextOption::WrapAtWordBoundaryOrAnywhere);
         m_layout.setTextOption(option);
         qreal height = m_text.isEmpty() ? 0 : layoutLines(m_layout, width, m_fonts.smallPitch);
-        qreal actionsWidth = 0;
-        for (const ItemAction& action : m_actions)
-            actionsWidth += std::ceil(fm.horizontalAdvance(action.label)) + 14;
         const qreal lastLine =
             m_layout.lineCount() > 0 ? m_layout.lineAt(m_layout.lineCount() - 1).naturalTextWidth() : 0;
-        qreal x = 0;
-        if (height == 0 || lastLine + 14 + actionsWidth > width)
-            height += m_actions.empty() ? 0 : m_fonts.smallPitch;
-        else
-            x = lastLine + 14;
+        // Words where one line holds them too, else icons at the right.
+        m_iconic = m_layout.lineCount() > 1 || lastLine + gap + actionsWidth(fm, false) > width;
+        const qreal needed = actionsWidth(fm, m_iconic);
+        if (!m_actions.empty() && (height == 0 || lastLine + gap + needed > width))
+            height += m_fonts.smallPitch;
+        qreal x = m_iconic ? width - needed : lastLine > 0 ? lastLine + gap : 0;
         for (ItemAction& action : m_actions) {
-            const qreal w = std::ceil(fm.horizontalAdvance(action.label));
+            const qreal w = widthOf(action, fm, m_iconic);
             action.rect = QRectF(x, height - m_fonts.smallPitch, w, m_fonts.smallPitch);
-            x += w + 14;
+            x += w + gap;
         }
         return int(std::ceil(height));
     }
 
 private:
-    QString m_words, m_figures;
+    static constexpr qreal gap = 14;
+    static inline const QString between = QStringLiteral(" \u00b7 ");
+
+    /// Words and figures, broken between two figures where they need several lines.
+    QString linesOf(const QFontMetricsF& fm, qreal width) const
+    {
+        QString lines = m_words, line;
+        for (const QString& part : m_parts) {
+            if (!line.isEmpty() && fm.horizontalAdvance(line + between + part) > width) {
+                lines += (lines.isEmpty() ? QString() : QString(QChar::LineSeparator)) + line;
+                line.clear();
+            }
+            line += (line.isEmpty() ? QString() : between) + part;
+        }
+        if (!line.isEmpty())
+            lines += (lines.isEmpty() ? QString() : QString(QChar::LineSeparator)) + line;
+        return lines;
+    }
+
+    static QString iconOf(const ItemAction& action)
+    {
+        return action.kind == ItemAction::Kind::CopyAnswer   ? QStringLiteral("copy")
+               : action.kind == ItemAction::Kind::Regenerate ? QStringLiteral("regenerate")
+                                                             : QString();
+    }
+
+    bool hasIcon(const ItemAction& action) const { return m_iconic && !iconOf(action).isEmpty(); }
+
+    qreal widthOf(const ItemAction& action, const QFontMetricsF& fm, bool iconic) const
+    {
+        return iconic && !iconOf(action).isEmpty() ? m_fonts.smallPitch : std::ceil(fm.horizontalAdvance(action.label));
+    }
+
+    qreal actionsWidth(const QFontMetricsF& fm, bool iconic) const
+    {
+        qreal sum = 0;
+        for (const ItemAction& action : m_actions)
+            sum += (sum > 0 ? gap : 0) + widthOf(action, fm, iconic);
+        return sum;
+    }
+
+    static void paintIcon(QPainter& painter, const ItemAction& action, bool hovered, bool focused)
+    {
+        const int side = int(action.rect.height()) - 3;
+        QRect box(0, 0, side, side);
+        box.moveCenter(action.rect.center().toPoint());
+        icon(iconOf(action), hovered || focused ? Tone::Normal : Tone::Muted).paint(&painter, box);
+        if (focused) {
+            painter.setBrush(Qt::NoBrush);
+            painter.setPen(colors().accent);
+            painter.drawRoundedRect(QRectF(box).adjusted(-2.5, -2.5, 2.5, 2.5), 3, 3);
+        }
+    }
+
+    QString m_words;
+    QStringList m_parts; ///< figures
     Tone m_tone = Tone::Muted;
     QTextLayout m_layout;
+    bool m_iconic = false;
 };
 
 } // namespace

@@ -1,5 +1,6 @@
 #include "ui/transcript/transcript_view.h"
 
+#include "ui/controls.h"
 #include "ui/transcript/transcript_metrics.h"
 
 #include <QClipboard>
@@ -30,6 +31,8 @@ void TranscriptView::updateHover(const QPoint& point)
     }
     m_hoverItem = item;
     m_hoverAction = action;
+    viewport()->setToolTip(
+        action >= 0 ? plainTip(m_items[std::size_t(item)]->actions()[std::size_t(action)].label) : QString());
 }
 
 void TranscriptView::activate(int item, int action)

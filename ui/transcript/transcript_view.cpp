@@ -65,10 +65,14 @@ TranscriptView::TranscriptView(QWidget* parent)
 
 TranscriptView::~TranscriptView() = default;
 
+int TranscriptView::widestContent()
+{
+    return int(widestColumn * Theme::instance()->textScale());
+}
+
 int TranscriptView::contentWidth() const
 {
-    const int widest = int(widestColumn * Theme::instance()->textScale());
-    return qBound(40, viewport()->width() - 2 * sideMargin, widest);
+    return qBound(40, viewport()->width() - 2 * sideMargin, widestContent());
 }
 
 int TranscriptView::contentLeft() const

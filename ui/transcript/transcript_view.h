@@ -41,6 +41,9 @@ public:
     void updateMessage(const agents::Message& message);
     const QList<agents::Message>& messages() const { return m_messages; }
 
+    /// Text is laid out in a column no wider than this, in the middle where the view is wider.
+    static int widestContent();
+
     /// A card that stands below the last item and scrolls with it (reading, failure); null for none. Not owned.
     void setTrailer(QWidget* trailer);
     /// Shows the caret after the last text.
@@ -105,6 +108,8 @@ protected:
     void timerEvent(QTimerEvent* event) override;
 
 private:
+    int contentWidth() const;
+    int contentLeft() const;
     struct Entry {                   ///< one message: its Markdown and its items' place in m_items
         markdown::Document document; ///< of an answer
         std::size_t firstItem = 0, blockItems = 0;
@@ -132,8 +137,6 @@ private:
     void setFollow(bool follow);
     Anchor anchor() const;
     void restore(const Anchor& anchor);
-    int contentWidth() const;
-    int contentLeft() const;
     int contentHeight() const;
     int itemAtY(int y) const;
     Place placeAt(const QPoint& viewportPoint) const;
