@@ -1027,6 +1027,12 @@
 <context>
     <name>octavo::ui::Pane</name>
     <message>
+        <source>%1% of %2 tokens are read, %3 left.
+Ask already: the answer follows.</source>
+        <translation>%1% von %2 Tokens sind gelesen, noch %3.
+Fragen Sie schon: die Antwort folgt.</translation>
+    </message>
+    <message>
         <source>Add repository…</source>
         <translation>Repository hinzufügen …</translation>
     </message>

@@ -221,7 +221,7 @@ private slots:
     void settings()
     {
         m_real->open();
-        QFile context(m_real->data.filePath(QStringLiteral("a.context")));
+        QFile context(m_real->data.filePath(QStringLiteral("00000000000000a1-00000000000000b1-64.context")));
         QVERIFY(context.open(QIODevice::WriteOnly) && context.write("no context") > 0);
         context.close();
         watch();

@@ -218,6 +218,10 @@ void Pane::showBody()
             detail = tr("%1 tokens loaded \u00b7 Enter to send").arg(countText(context.tokens));
         else if (context.state == agents::ContextState::Failed)
             detail = context.problem;
+        else if (context.state == agents::ContextState::Reading && context.readTotal > 0)
+            detail = tr("%1% of %2 tokens are read, %3 left.\nAsk already: the answer follows.")
+                         .arg(context.readDone * 100 / context.readTotal)
+                         .arg(countText(context.tokens), durationText(context.secondsLeft));
         else
             detail = tr("%1 tokens \u00b7 Enter to send").arg(countText(context.tokens));
         m_inviteDetail->setText(detail);
