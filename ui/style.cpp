@@ -198,7 +198,7 @@ QSize Style::sizeFromContents(ContentsType type, const QStyleOption* option, con
     case CT_ComboBox:
         return QSize(contents.width() + 40, control);
     case CT_SpinBox:
-        return QSize(contents.width() + 36, control);
+        return QSize(contents.width() + 48, control);
     case CT_MenuItem: {
         const auto* item = qstyleoption_cast<const QStyleOptionMenuItem*>(option);
         if (item && item->menuItemType == QStyleOptionMenuItem::Separator)

@@ -87,7 +87,8 @@ void StackedChart::paintEvent(QPaintEvent*)
         for (std::size_t i = 0; i < columns; ++i)
             sums[i] += std::isnan(layer[i]) ? 0.0F : layer[i];
     }
-    const float top = niceCeiling(*std::max_element(sums.begin(), sums.end()) * 1.05F);
+    const float largest = *std::max_element(sums.begin(), sums.end());
+    const float top = niceCeiling(largest * 1.05F);
 
     ColumnCanvas canvas(size(), devicePixelRatioF());
     const double pixelsPerUnit = (canvas.height() - 2 * devicePixelRatioF()) / double(top);
@@ -107,12 +108,13 @@ void StackedChart::paintEvent(QPaintEvent*)
     painter.drawImage(QPointF(0, 0), canvas.image());
 
     painter.setFont(ui::font(TextRole::Small));
-    const QString end = m_format(top);
+    const QString end = largest > 0 ? m_format(top) : QString(); // an axis of nothing has no end
     const QFontMetrics small = painter.fontMetrics();
     const QRect label(width() - small.horizontalAdvance(end) - 8, 1, small.horizontalAdvance(end) + 8, small.height());
     QColor behind = c.raised;
     behind.setAlphaF(0.8F);
-    painter.fillRect(label, behind);
+    if (!end.isEmpty())
+        painter.fillRect(label, behind);
     painter.setPen(c.muted);
     painter.drawText(label, Qt::AlignCenter, end);
     if (const int hovered = columnAt(m_hoverX); hovered >= 0)

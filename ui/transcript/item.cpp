@@ -185,6 +185,7 @@ protected:
         shown.replace(u'\n', QChar::LineSeparator);
         m_layout.setText(shown);
         m_layout.setFont(m_fonts.body);
+        m_layout.setFormats(codeFormats(shown));
         QTextOption option;
         option.setWrapMode(QTextOption::WrapAtWordBoundaryOrAnywhere);
         m_layout.setTextOption(option);
@@ -199,6 +200,36 @@ protected:
     }
 
 private:
+    /// What stands between two backticks of a line looks like code; the marks step back, and are still there.
+    QList<QTextLayout::FormatRange> codeFormats(const QString& shown) const
+    {
+        QList<QTextLayout::FormatRange> formats;
+        const auto add = [&](qsizetype start, qsizetype length, const QFont& font, const QColor& color) {
+            QTextLayout::FormatRange range;
+            range.start = int(start);
+            range.length = int(length);
+            range.format.setFont(font);
+            range.format.setForeground(color);
+            formats += range;
+        };
+        const QColor marks = mixed(colors().question, colors().muted, 0.55);
+        for (qsizetype open = shown.indexOf(u'`'); open >= 0;) {
+            const qsizetype close = shown.indexOf(u'`', open + 1);
+            const qsizetype line = shown.indexOf(QChar::LineSeparator, open);
+            if (close < 0)
+                break;
+            if (close == open + 1 || (line >= 0 && line < close)) {
+                open = close;
+                continue;
+            }
+            add(open, 1, m_fonts.inlineCode, marks);
+            add(open + 1, close - open - 1, m_fonts.inlineCode, colors().text);
+            add(close, 1, m_fonts.inlineCode, marks);
+            open = shown.indexOf(u'`', close + 1);
+        }
+        return formats;
+    }
+
     static constexpr int hPad = 10, vPad = 5;
     QTextLayout m_layout;
     QRectF m_bubble;
