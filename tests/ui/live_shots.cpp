@@ -1,6 +1,7 @@
 /// The real window over the demo model: reads a repository, asks all panes, saves pictures on the way.
 /// octavo_live_shots REPOSITORY FOLDER [light|dark [QUESTION...]]
 ///
+/// Reads what the globs in OCTAVO_SHOTS_INCLUDE let through, where that is set: "util/*.h,db/skiplist.h".
 /// What was read is kept in FOLDER/contexts, so a second run answers at once; a first one says how long a newcomer waits.
 
 #include "ui/dashboard/dashboard_panel.h"
@@ -28,6 +29,23 @@ namespace {
 bool waitFor(const std::function<bool()>& done, int seconds)
 {
     return QTest::qWaitFor(done, seconds * 1000);
+}
+
+/// All panes ask about these files.
+void addSome(agents::Workbench& workbench, const QString& repository, const QStringList& globs)
+{
+    agents::IngestOptions options;
+    options.repository = repository;
+    options.include = globs;
+    agents::IngestJob* job = workbench.preview(options);
+    QObject::connect(job, &agents::IngestJob::failed, job,
+                     [](const Error& error) { std::fprintf(stderr, "%s\n", error.message.c_str()); });
+    QObject::connect(job, &agents::IngestJob::finished, job, [&workbench, job, options](const agents::IngestResult& found) {
+        const agents::ContextId context = workbench.addContext(options, found);
+        for (int i = 0; i < agents::numAgents; ++i)
+            workbench.agent(i)->setContext(context);
+        job->deleteLater();
+    });
 }
 
 } // namespace
@@ -73,7 +91,11 @@ int main(int argc, char** argv)
     RepositoryIntake intake(&workbench);
     QObject::connect(&intake, &RepositoryIntake::failed,
                      [](const QString& problem) { std::fprintf(stderr, "%s\n", qPrintable(problem)); });
-    intake.add({QString::fromLocal8Bit(argv[1])});
+    const QString globs = qEnvironmentVariable("OCTAVO_SHOTS_INCLUDE");
+    if (globs.isEmpty())
+        intake.add({QString::fromLocal8Bit(argv[1])});
+    else
+        addSome(workbench, QString::fromLocal8Bit(argv[1]), globs.split(u','));
     const auto isRead = [&] {
         const QList<agents::ContextInfo> contexts = workbench.contexts();
         return !contexts.isEmpty() && contexts[0].state == agents::ContextState::Read;

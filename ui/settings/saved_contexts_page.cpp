@@ -109,6 +109,7 @@ QWidget* SavedContextsPage::buildList()
     m_list->setRootIsDecorated(false);
     m_list->setUniformRowHeights(true);
     m_list->setFrameShape(QFrame::NoFrame);
+    m_list->viewport()->setAutoFillBackground(false); // the card's
     m_list->setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     m_list->setMinimumHeight(leastListHeight);
     m_list->header()->setStretchLastSection(false);

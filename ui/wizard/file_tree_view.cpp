@@ -91,6 +91,7 @@ FileTreeView::FileTreeView(QWidget* parent)
     setUniformRowHeights(true);
     setHeaderHidden(true);
     setFrameShape(QFrame::NoFrame);
+    viewport()->setAutoFillBackground(false); // the card's
     setSelectionMode(QAbstractItemView::SingleSelection);
     setHorizontalScrollBarPolicy(Qt::ScrollBarAlwaysOff);
     header()->setStretchLastSection(false);

@@ -214,6 +214,7 @@ QWidget* FilesPage::buildLeftOutCard()
     m_leftOutView->setUniformRowHeights(true);
     m_leftOutView->setHeaderHidden(true);
     m_leftOutView->setFrameShape(QFrame::NoFrame);
+    m_leftOutView->viewport()->setAutoFillBackground(false); // the card's
     layout->addWidget(m_leftOutView, 1);
     m_rule = new TextLabel({}, TextRole::Small, Tone::Muted);
     m_rule->setWordWrap(true);
