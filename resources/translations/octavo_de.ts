@@ -503,6 +503,14 @@
             <numerusform>Text von Sondertokens in %Ln Dateien wird als einfacher Text gelesen.</numerusform>
         </translation>
     </message>
+    <message>
+        <source>Map</source>
+        <translation>Karte</translation>
+    </message>
+    <message>
+        <source>Space or Ctrl+click: read or not · Enter: this folder alone · Backspace: back</source>
+        <translation>Leertaste oder Strg+Klick: lesen oder nicht · Eingabe: nur dieser Ordner · Rücktaste: zurück</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::FindBar</name>
@@ -846,24 +854,8 @@
 <context>
     <name>octavo::ui::MemoryPage</name>
     <message>
-        <source> GiB</source>
-        <translation> GiB</translation>
-    </message>
-    <message>
         <source>What is free</source>
         <translation>Was frei ist</translation>
-    </message>
-    <message>
-        <source>None</source>
-        <translation>Keine</translation>
-    </message>
-    <message>
-        <source>Automatic</source>
-        <translation>Automatisch</translation>
-    </message>
-    <message>
-        <source>Always</source>
-        <translation>Immer</translation>
     </message>
     <message>
         <source>Never</source>
@@ -882,36 +874,36 @@
         <translation>Gilt ab dem nächsten Start von Octavo.</translation>
     </message>
     <message>
-        <source>Picked rows</source>
-        <translation>Gewählte Zeilen</translation>
-    </message>
-    <message>
-        <source>A step reads about 2,000 rows of a long context, chosen by a sketch, instead of all of them: faster, and close to exact. Automatic does so where the context is long and the model has a basis for it.</source>
-        <translation>Ein Schritt liest von einem langen Kontext etwa 2.000 Zeilen, nach einer Skizze gewählt, statt aller: schneller und fast genau. Automatisch gilt das, wo der Kontext lang ist und das Modell eine Basis dafür hat.</translation>
-    </message>
-    <message>
         <source>Tokens per agent</source>
         <translation>Tokens je Agent</translation>
     </message>
     <message>
-        <source>The longest context with its conversation, up to 250,000 unless you say more.</source>
-        <translation>Der längste Kontext mit seinem Gespräch: bis 250.000, wenn hier nicht mehr steht.</translation>
+        <source>In long contexts</source>
+        <translation>In langen Kontexten</translation>
     </message>
     <message>
-        <source>Memory for contexts</source>
-        <translation>Speicher für Kontexte</translation>
+        <source>Wherever it can</source>
+        <translation>Wo immer es geht</translation>
     </message>
     <message>
-        <source>What all contexts may take together. A context that does not fit is refused with what it needs; nothing is swapped.</source>
-        <translation>Was alle Kontexte zusammen belegen dürfen. Einer, der nicht passt, wird abgelehnt, mit dem, was er braucht; nichts wird ausgelagert.</translation>
+        <source>Sparse attention</source>
+        <translation>Sparsame Aufmerksamkeit</translation>
     </message>
     <message>
-        <source>Saved contexts</source>
-        <translation>Gespeicherte Kontexte</translation>
+        <source>Each new token looks at about 2,000 tokens of the context, picked anew for it, instead of all of them. Much faster in long contexts and close to exact. Never: always all of them.</source>
+        <translation>Jedes neue Token betrachtet etwa 2.000 eigens ausgewählte Tokens des Kontexts statt aller. In langen Kontexten viel schneller und nahezu exakt. Nie: immer alle.</translation>
     </message>
     <message>
-        <source>What was read is kept on disk and opened again without reading; the oldest go first when this much is full.</source>
-        <translation>Gelesenes bleibt auf der Platte und wird ohne Lesen wieder geöffnet; ist so viel belegt, gehen die ältesten zuerst.</translation>
+        <source>The longest context together with its conversation. Less leaves more memory to others.</source>
+        <translation>Der längste Kontext samt seinem Gespräch. Weniger lässt anderen mehr Speicher.</translation>
+    </message>
+    <message>
+        <source>RAM for contexts</source>
+        <translation>RAM für Kontexte</translation>
+    </message>
+    <message>
+        <source>What all contexts may take together. One that does not fit is refused and told what it needs; nothing is pushed out to disk unasked.</source>
+        <translation>Was alle Kontexte zusammen belegen dürfen. Einer, der nicht passt, wird abgelehnt, und es heißt, wie viel fehlt; nichts wird ungefragt ausgelagert.</translation>
     </message>
 </context>
 <context>
@@ -1295,6 +1287,229 @@ Fragen Sie schon: die Antwort folgt.</translation>
     </message>
 </context>
 <context>
+    <name>octavo::ui::ProblemWords</name>
+    <message>
+        <source>the context is full: %1 of %2 tokens are used, this question needs %3 (with a shortest answer): begin a new conversation</source>
+        <translation>Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht %3 (mit einer kürzesten Antwort): Beginnen Sie eine neue Unterhaltung.</translation>
+    </message>
+    <message>
+        <source>the context is full: %1 of %2 tokens are used, this question needs %3 (with a shortest answer): ask less at once or take a smaller context</source>
+        <translation>Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht %3 (mit einer kürzesten Antwort): Fragen Sie weniger auf einmal, oder nehmen Sie einen kleineren Kontext.</translation>
+    </message>
+    <message>
+        <source>%1 is still answering: stop it first</source>
+        <translation>%1 antwortet noch: Halten Sie es erst an.</translation>
+    </message>
+    <message>
+        <source>%1 has no context: choose a repository first</source>
+        <translation>%1 hat keinen Kontext: Wählen Sie erst ein Repository.</translation>
+    </message>
+    <message>
+        <source>the question is empty</source>
+        <translation>Die Frage ist leer.</translation>
+    </message>
+    <message>
+        <source>the last answer did not end early: there is nothing to go on with</source>
+        <translation>Die letzte Antwort endete nicht vorzeitig: Es gibt nichts fortzusetzen.</translation>
+    </message>
+    <message>
+        <source>there is no answer yet to be written anew</source>
+        <translation>Es gibt noch keine Antwort, die neu geschrieben werden könnte.</translation>
+    </message>
+    <message>
+        <source>there is no question yet to be changed</source>
+        <translation>Es gibt noch keine Frage, die geändert werden könnte.</translation>
+    </message>
+    <message>
+        <source>the context was removed</source>
+        <translation>Der Kontext wurde entfernt.</translation>
+    </message>
+    <message>
+        <source>reading the context was cancelled</source>
+        <translation>Das Lesen des Kontexts wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>%1 of commit %2 is no longer in %3: add the repository again</source>
+        <translation>%1 des Commits %2 gibt es in %3 nicht mehr: Fügen Sie das Repository neu hinzu.</translation>
+    </message>
+    <message>
+        <source>%1 belongs to %2 and you are %3: trust it for Octavo if you know where it comes from</source>
+        <translation>%1 gehört %2, und Sie sind %3: Vertrauen Sie ihm für Octavo, wenn Sie wissen, woher es kommt.</translation>
+    </message>
+    <message>
+        <source>"%1" does not exist: name a folder that holds a git repository</source>
+        <translation>„%1“ gibt es nicht: Nennen Sie einen Ordner mit einem Git-Repository.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be read: permission denied</source>
+        <translation>%1 kann nicht gelesen werden: Der Zugriff ist verweigert.</translation>
+    </message>
+    <message>
+        <source>%1 is not a git repository, nor is a folder above it</source>
+        <translation>%1 ist kein Git-Repository, und kein Ordner darüber ist eines.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be opened as a git repository: %2</source>
+        <translation>%1 lässt sich nicht als Git-Repository öffnen: %2</translation>
+    </message>
+    <message>
+        <source>%1 has no commits yet</source>
+        <translation>%1 hat noch keine Commits.</translation>
+    </message>
+    <message>
+        <source>%1 has no branch, tag or commit "%2"</source>
+        <translation>%1 hat keinen Branch, kein Tag und keinen Commit „%2“.</translation>
+    </message>
+    <message>
+        <source>%1 could not be cloned: %2</source>
+        <translation>%1 konnte nicht geklont werden: %2</translation>
+    </message>
+    <message>
+        <source>%1 exists already and is not empty</source>
+        <translation>%1 gibt es schon, und der Ordner ist nicht leer.</translation>
+    </message>
+    <message>
+        <source>This is a shallow clone: its files can be read, its history ends early.</source>
+        <translation>Ein flacher Klon: Seine Dateien können gelesen werden, seine Geschichte endet früh.</translation>
+    </message>
+    <message>
+        <source>%1 is not in this context</source>
+        <translation>%1 ist nicht in diesem Kontext.</translation>
+    </message>
+    <message>
+        <source>the disk is full, %1 cannot grow</source>
+        <translation>Der Datenträger ist voll, %1 kann nicht wachsen.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be written: the disk reports a fault or is full</source>
+        <translation>%1 kann nicht geschrieben werden: Der Datenträger meldet einen Fehler oder ist voll.</translation>
+    </message>
+    <message>
+        <source>%1 may not be written: check its permissions</source>
+        <translation>%1 darf nicht geschrieben werden: Prüfen Sie die Zugriffsrechte.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be opened: check folder and permissions</source>
+        <translation>%1 lässt sich nicht öffnen: Prüfen Sie Ordner und Zugriffsrechte.</translation>
+    </message>
+    <message>
+        <source>another program holds %1</source>
+        <translation>Ein anderes Programm hält %1 fest.</translation>
+    </message>
+    <message>
+        <source>%1 is damaged: move it away and Octavo begins a new one</source>
+        <translation>%1 ist beschädigt: Legen Sie die Datei beiseite, und Octavo beginnt eine neue.</translation>
+    </message>
+    <message>
+        <source>over the budget of %1 tokens</source>
+        <translation>über dem Budget von %1 Token</translation>
+    </message>
+    <message>
+        <source>binary</source>
+        <translation>binär</translation>
+    </message>
+    <message>
+        <source>left out by you</source>
+        <translation>von Ihnen weggelassen</translation>
+    </message>
+    <message>
+        <source>excluded by "%1"</source>
+        <translation>ausgeschlossen durch „%1“</translation>
+    </message>
+    <message>
+        <source>link to %1</source>
+        <translation>Verweis auf %1</translation>
+    </message>
+    <message>
+        <source>submodule, not fetched (at %1)</source>
+        <translation>Submodul, nicht geholt (bei %1)</translation>
+    </message>
+    <message>
+        <source>larger than %1 (%2)</source>
+        <translation>größer als %1 (%2)</translation>
+    </message>
+    <message>
+        <source>content not in this clone</source>
+        <translation>Inhalt nicht in diesem Klon</translation>
+    </message>
+    <message>
+        <source>Git LFS pointer, content not fetched (%1)</source>
+        <translation>Git-LFS-Zeiger, Inhalt nicht geholt (%1)</translation>
+    </message>
+    <message>
+        <source>minified or generated (a line of %1)</source>
+        <translation>minifiziert oder erzeugt (eine Zeile von %1)</translation>
+    </message>
+    <message>
+        <source>encoding not known (looks like UTF-16)</source>
+        <translation>Kodierung unbekannt (sieht nach UTF-16 aus)</translation>
+    </message>
+    <message>
+        <source>encoding not known (byte 0x%1 at %2 is not UTF-8)</source>
+        <translation>Kodierung unbekannt (Byte 0x%1 bei %2 ist kein UTF-8)</translation>
+    </message>
+    <message>
+        <source>A file cannot be read</source>
+        <translation>Eine Datei kann nicht gelesen werden</translation>
+    </message>
+    <message>
+        <source>A file cannot be written</source>
+        <translation>Eine Datei kann nicht geschrieben werden</translation>
+    </message>
+    <message>
+        <source>A file is damaged or of another format</source>
+        <translation>Eine Datei ist beschädigt oder von anderem Format</translation>
+    </message>
+    <message>
+        <source>The model's tensors do not fit together</source>
+        <translation>Die Tensoren des Modells passen nicht zusammen</translation>
+    </message>
+    <message>
+        <source>Not supported</source>
+        <translation>Nicht unterstützt</translation>
+    </message>
+    <message>
+        <source>Not enough memory</source>
+        <translation>Nicht genug Speicher</translation>
+    </message>
+    <message>
+        <source>Not enough device memory</source>
+        <translation>Nicht genug Gerätespeicher</translation>
+    </message>
+    <message>
+        <source>The device stopped working</source>
+        <translation>Das Gerät arbeitet nicht mehr</translation>
+    </message>
+    <message>
+        <source>The context is full</source>
+        <translation>Der Kontext ist voll</translation>
+    </message>
+    <message>
+        <source>Too much at once</source>
+        <translation>Zu viel auf einmal</translation>
+    </message>
+    <message>
+        <source>Not found</source>
+        <translation>Nicht gefunden</translation>
+    </message>
+    <message>
+        <source>Not a readable git repository</source>
+        <translation>Kein lesbares Git-Repository</translation>
+    </message>
+    <message>
+        <source>The session store failed</source>
+        <translation>Der Sitzungsspeicher ist ausgefallen</translation>
+    </message>
+    <message>
+        <source>A value is out of range</source>
+        <translation>Ein Wert liegt außerhalb des Bereichs</translation>
+    </message>
+    <message>
+        <source>Cancelled</source>
+        <translation>Abgebrochen</translation>
+    </message>
+</context>
+<context>
     <name>octavo::ui::ReadPage</name>
     <message>
         <source>It is read once and shared by all panes on this commit. You may close this window: reading goes on.</source>
@@ -1373,6 +1588,150 @@ Fragen Sie schon: die Antwort folgt.</translation>
     </message>
 </context>
 <context>
+    <name>octavo::ui::SavedContextsModel</name>
+    <message>
+        <source>saved</source>
+        <translation>gesichert</translation>
+    </message>
+    <message>
+        <source>verified</source>
+        <translation>geprüft</translation>
+    </message>
+    <message>
+        <source>damaged</source>
+        <translation>beschädigt</translation>
+    </message>
+    <message>
+        <source>another version</source>
+        <translation>andere Version</translation>
+    </message>
+    <message>
+        <source>unreadable</source>
+        <translation>nicht lesbar</translation>
+    </message>
+    <message>
+        <source>no name</source>
+        <translation>ohne Namen</translation>
+    </message>
+    <message>
+        <source>Read by %1, kept in %2</source>
+        <translation>Gelesen von %1, abgelegt in %2</translation>
+    </message>
+    <message>
+        <source>Context</source>
+        <translation>Kontext</translation>
+    </message>
+    <message>
+        <source>Tokens</source>
+        <translation>Tokens</translation>
+    </message>
+    <message>
+        <source>Size</source>
+        <translation>Größe</translation>
+    </message>
+    <message>
+        <source>Last used</source>
+        <translation>Zuletzt benutzt</translation>
+    </message>
+    <message>
+        <source>State</source>
+        <translation>Zustand</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::SavedContextsPage</name>
+    <message>
+        <source>None</source>
+        <translation>Keiner</translation>
+    </message>
+    <message>
+        <source>Verify all</source>
+        <translation>Alle prüfen</translation>
+    </message>
+    <message>
+        <source>Remove</source>
+        <translation>Entfernen</translation>
+    </message>
+    <message>
+        <source>Remove all</source>
+        <translation>Alle entfernen</translation>
+    </message>
+    <message>
+        <source>Saved contexts</source>
+        <translation>Gesicherte Kontexte</translation>
+    </message>
+    <message>
+        <source>What was read is kept on disk and opened again without reading. Where room is short, those that were not used for longest go first.</source>
+        <translation>Was gelesen wurde, bleibt auf der Platte und wird ohne Lesen wieder geöffnet. Wird der Platz knapp, gehen die am längsten nicht benutzten zuerst.</translation>
+    </message>
+    <message>
+        <source>Room on disk</source>
+        <translation>Platz auf der Platte</translation>
+    </message>
+    <message>
+        <source>Takes effect when Octavo starts next</source>
+        <translation>Gilt ab dem nächsten Start von Octavo</translation>
+    </message>
+    <message>
+        <source>Room taken by saved contexts</source>
+        <translation>Von gesicherten Kontexten belegter Platz</translation>
+    </message>
+    <message>
+        <source>Contexts are not saved in this run.</source>
+        <translation>In diesem Lauf werden Kontexte nicht gesichert.</translation>
+    </message>
+    <message>
+        <source>Nothing is saved yet.
+A context is written here, in the background, once it was read.</source>
+        <translation>Noch ist nichts gesichert.
+Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</translation>
+    </message>
+    <message>
+        <source>Keep</source>
+        <translation>Behalten</translation>
+    </message>
+    <message>
+        <source>%1 of %2</source>
+        <translation>%1 von %2</translation>
+    </message>
+    <message numerus="yes">
+        <source>Reading %Ln files…</source>
+        <translation>
+            <numerusform>%Ln Datei wird gelesen…</numerusform>
+            <numerusform>%Ln Dateien werden gelesen…</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Every file is as it was written.</source>
+        <translation>Jede Datei ist, wie sie geschrieben wurde.</translation>
+    </message>
+    <message numerus="yes">
+        <source>%Ln files cannot be used. Remove them; those contexts are read again.</source>
+        <translation>
+            <numerusform>%Ln Datei ist unbrauchbar. Entfernen Sie sie; der Kontext wird neu gelesen.</numerusform>
+            <numerusform>%Ln Dateien sind unbrauchbar. Entfernen Sie sie; die Kontexte werden neu gelesen.</numerusform>
+        </translation>
+    </message>
+    <message>
+        <source>Remove %1 (%2)? It is read anew when it is needed next.</source>
+        <translation>%1 (%2) entfernen? Er wird neu gelesen, wenn er wieder gebraucht wird.</translation>
+    </message>
+    <message numerus="yes">
+        <source>Remove all %Ln contexts (%1)? Each is read anew when it is needed next.</source>
+        <translation>
+            <numerusform>Den einen Kontext (%1) entfernen? Er wird neu gelesen, wenn er wieder gebraucht wird.</numerusform>
+            <numerusform>Alle %Ln Kontexte (%1) entfernen? Jeder wird neu gelesen, wenn er wieder gebraucht wird.</numerusform>
+        </translation>
+    </message>
+    <message numerus="yes">
+        <source>%Ln contexts removed.</source>
+        <translation>
+            <numerusform>%Ln Kontext entfernt.</numerusform>
+            <numerusform>%Ln Kontexte entfernt.</numerusform>
+        </translation>
+    </message>
+</context>
+<context>
     <name>octavo::ui::SchedulerStrip</name>
     <message>
         <source>Scheduler: what each agent's time went into</source>
@@ -1409,6 +1768,10 @@ Fragen Sie schon: die Antwort folgt.</translation>
     <message>
         <source>idle</source>
         <translation>bereit</translation>
+    </message>
+    <message>
+        <source>Contexts</source>
+        <translation>Kontexte</translation>
     </message>
 </context>
 <context>
@@ -1540,14 +1903,6 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <translation>Schriftgröße</translation>
     </message>
     <message>
-        <source>of everything in the window</source>
-        <translation>von allem im Fenster</translation>
-    </message>
-    <message>
-        <source>Hold from the next question on. At temperature 0 the same question gets the same answer.</source>
-        <translation>Gelten ab der nächsten Frage. Bei Temperatur 0 bekommt dieselbe Frage dieselbe Antwort.</translation>
-    </message>
-    <message>
         <source>Temperature</source>
         <translation>Temperatur</translation>
     </message>
@@ -1560,56 +1915,80 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <translation>Top-k</translation>
     </message>
     <message>
-        <source>tokens to draw from; 0: all</source>
-        <translation>Tokens, aus denen gezogen wird; 0: alle</translation>
-    </message>
-    <message>
         <source>Top-p</source>
         <translation>Top-p</translation>
-    </message>
-    <message>
-        <source>share of probability to draw from; 1: all</source>
-        <translation>Anteil der Wahrscheinlichkeit, aus dem gezogen wird; 1: alles</translation>
     </message>
     <message>
         <source>Min-p</source>
         <translation>Min-p</translation>
     </message>
     <message>
-        <source>least share of the likeliest token's probability; 0: off</source>
-        <translation>Mindestanteil an der Wahrscheinlichkeit des ersten Tokens; 0: aus</translation>
-    </message>
-    <message>
         <source>Seed</source>
         <translation>Startwert</translation>
-    </message>
-    <message>
-        <source>the same seed draws the same tokens</source>
-        <translation>derselbe Startwert zieht dieselben Tokens</translation>
     </message>
     <message>
         <source>Longest answer</source>
         <translation>Längste Antwort</translation>
     </message>
     <message>
-        <source>tokens</source>
-        <translation>Tokens</translation>
+        <source>Saved contexts</source>
+        <translation>Gesicherte Kontexte</translation>
     </message>
     <message>
-        <source>On</source>
-        <translation>An</translation>
+        <source>As the desktop: light or dark, whichever it is set to</source>
+        <translation>Wie der Desktop: hell oder dunkel, je nach dessen Einstellung</translation>
     </message>
     <message>
-        <source>Off</source>
-        <translation>Aus</translation>
+        <source>Of everything in the window, on top of the desktop's own scaling</source>
+        <translation>Von allem im Fenster, zusätzlich zur Skalierung des Desktops</translation>
     </message>
     <message>
-        <source>Drafts</source>
-        <translation>Entwürfe</translation>
+        <source>These hold from the next question on. At temperature 0 the same question gets the same answer.</source>
+        <translation>Diese gelten ab der nächsten Frage. Bei Temperatur 0 bekommt dieselbe Frage dieselbe Antwort.</translation>
     </message>
     <message>
-        <source>Guess several tokens ahead, from the code that was read and by the model's own drafts where it has them, and check them in one step. The answer is the same, it comes sooner.</source>
-        <translation>Mehrere Tokens vorausraten, aus dem gelesenen Code und mit den Entwürfen des Modells, wo es welche hat, und in einem Schritt prüfen. Die Antwort ist dieselbe, sie kommt früher.</translation>
+        <source>Sampling</source>
+        <translation>Auswahl der Tokens</translation>
+    </message>
+    <message>
+        <source>Tokens to draw from; 0: all</source>
+        <translation>Tokens, aus denen gezogen wird; 0: alle</translation>
+    </message>
+    <message>
+        <source>Share of probability to draw from; 1: all</source>
+        <translation>Anteil der Wahrscheinlichkeit, aus dem gezogen wird; 1: alles</translation>
+    </message>
+    <message>
+        <source>Least share of the likeliest token's probability; 0: off</source>
+        <translation>Mindestanteil an der Wahrscheinlichkeit des wahrscheinlichsten Tokens; 0: aus</translation>
+    </message>
+    <message>
+        <source>The same seed draws the same tokens</source>
+        <translation>Derselbe Startwert zieht dieselben Tokens</translation>
+    </message>
+    <message>
+        <source>In tokens; an answer that ends there can go on</source>
+        <translation>In Tokens; eine Antwort, die dort endet, kann weitergehen</translation>
+    </message>
+    <message>
+        <source>Drafts: sooner, never another answer</source>
+        <translation>Entwürfe: früher, nie eine andere Antwort</translation>
+    </message>
+    <message>
+        <source>Copied from the code</source>
+        <translation>Aus dem Code abgeschrieben</translation>
+    </message>
+    <message>
+        <source>Guess that an answer goes on as the code it quotes, several tokens at a time, and check them in one step</source>
+        <translation>Vermuten, dass eine Antwort weitergeht wie der Code, den sie zitiert, mehrere Tokens auf einmal, und sie in einem Schritt prüfen</translation>
+    </message>
+    <message>
+        <source>Predicted by the model</source>
+        <translation>Vom Modell vorhergesagt</translation>
+    </message>
+    <message>
+        <source>Where nothing can be copied, let the model's own prediction layer (MTP) guess, if it has one; helps with prose</source>
+        <translation>Wo sich nichts abschreiben lässt, rät die Vorhersageschicht des Modells (MTP), wenn es eine hat; hilft bei Prosa</translation>
     </message>
 </context>
 <context>
@@ -2146,6 +2525,10 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <source>Resume</source>
         <translation>Weiter</translation>
     </message>
+    <message>
+        <source>reading %1 tok/s · %2</source>
+        <translation>Lesen %1 Tok/s · %2</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::TranscriptView</name>
@@ -2250,226 +2633,18 @@ Fragen Sie schon: die Antwort folgt.</translation>
     </message>
 </context>
 <context>
-    <name>octavo::ui::ProblemWords</name>
+    <name>octavo::ui::Treemap</name>
     <message>
-        <source>the context is full: %1 of %2 tokens are used, this question needs %3 (with a shortest answer): begin a new conversation</source>
-        <translation>Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht %3 (mit einer kürzesten Antwort): Beginnen Sie eine neue Unterhaltung.</translation>
+        <source>Map of what takes the context</source>
+        <translation>Karte dessen, was den Kontext füllt</translation>
     </message>
     <message>
-        <source>the context is full: %1 of %2 tokens are used, this question needs %3 (with a shortest answer): ask less at once or take a smaller context</source>
-        <translation>Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht %3 (mit einer kürzesten Antwort): Fragen Sie weniger auf einmal, oder nehmen Sie einen kleineren Kontext.</translation>
+        <source>%1 · %2 tokens · %3</source>
+        <translation>%1 · %2 Tokens · %3</translation>
     </message>
     <message>
-        <source>%1 is still answering: stop it first</source>
-        <translation>%1 antwortet noch: Halten Sie es erst an.</translation>
-    </message>
-    <message>
-        <source>%1 has no context: choose a repository first</source>
-        <translation>%1 hat keinen Kontext: Wählen Sie erst ein Repository.</translation>
-    </message>
-    <message>
-        <source>the question is empty</source>
-        <translation>Die Frage ist leer.</translation>
-    </message>
-    <message>
-        <source>the last answer did not end early: there is nothing to go on with</source>
-        <translation>Die letzte Antwort endete nicht vorzeitig: Es gibt nichts fortzusetzen.</translation>
-    </message>
-    <message>
-        <source>there is no answer yet to be written anew</source>
-        <translation>Es gibt noch keine Antwort, die neu geschrieben werden könnte.</translation>
-    </message>
-    <message>
-        <source>there is no question yet to be changed</source>
-        <translation>Es gibt noch keine Frage, die geändert werden könnte.</translation>
-    </message>
-    <message>
-        <source>the context was removed</source>
-        <translation>Der Kontext wurde entfernt.</translation>
-    </message>
-    <message>
-        <source>reading the context was cancelled</source>
-        <translation>Das Lesen des Kontexts wurde abgebrochen.</translation>
-    </message>
-    <message>
-        <source>%1 of commit %2 is no longer in %3: add the repository again</source>
-        <translation>%1 des Commits %2 gibt es in %3 nicht mehr: Fügen Sie das Repository neu hinzu.</translation>
-    </message>
-    <message>
-        <source>%1 belongs to %2 and you are %3: trust it for Octavo if you know where it comes from</source>
-        <translation>%1 gehört %2, und Sie sind %3: Vertrauen Sie ihm für Octavo, wenn Sie wissen, woher es kommt.</translation>
-    </message>
-    <message>
-        <source>"%1" does not exist: name a folder that holds a git repository</source>
-        <translation>„%1“ gibt es nicht: Nennen Sie einen Ordner mit einem Git-Repository.</translation>
-    </message>
-    <message>
-        <source>%1 cannot be read: permission denied</source>
-        <translation>%1 kann nicht gelesen werden: Der Zugriff ist verweigert.</translation>
-    </message>
-    <message>
-        <source>%1 is not a git repository, nor is a folder above it</source>
-        <translation>%1 ist kein Git-Repository, und kein Ordner darüber ist eines.</translation>
-    </message>
-    <message>
-        <source>%1 cannot be opened as a git repository: %2</source>
-        <translation>%1 lässt sich nicht als Git-Repository öffnen: %2</translation>
-    </message>
-    <message>
-        <source>%1 has no commits yet</source>
-        <translation>%1 hat noch keine Commits.</translation>
-    </message>
-    <message>
-        <source>%1 has no branch, tag or commit "%2"</source>
-        <translation>%1 hat keinen Branch, kein Tag und keinen Commit „%2“.</translation>
-    </message>
-    <message>
-        <source>%1 could not be cloned: %2</source>
-        <translation>%1 konnte nicht geklont werden: %2</translation>
-    </message>
-    <message>
-        <source>%1 exists already and is not empty</source>
-        <translation>%1 gibt es schon, und der Ordner ist nicht leer.</translation>
-    </message>
-    <message>
-        <source>This is a shallow clone: its files can be read, its history ends early.</source>
-        <translation>Ein flacher Klon: Seine Dateien können gelesen werden, seine Geschichte endet früh.</translation>
-    </message>
-    <message>
-        <source>%1 is not in this context</source>
-        <translation>%1 ist nicht in diesem Kontext.</translation>
-    </message>
-    <message>
-        <source>the disk is full, %1 cannot grow</source>
-        <translation>Der Datenträger ist voll, %1 kann nicht wachsen.</translation>
-    </message>
-    <message>
-        <source>%1 cannot be written: the disk reports a fault or is full</source>
-        <translation>%1 kann nicht geschrieben werden: Der Datenträger meldet einen Fehler oder ist voll.</translation>
-    </message>
-    <message>
-        <source>%1 may not be written: check its permissions</source>
-        <translation>%1 darf nicht geschrieben werden: Prüfen Sie die Zugriffsrechte.</translation>
-    </message>
-    <message>
-        <source>%1 cannot be opened: check folder and permissions</source>
-        <translation>%1 lässt sich nicht öffnen: Prüfen Sie Ordner und Zugriffsrechte.</translation>
-    </message>
-    <message>
-        <source>another program holds %1</source>
-        <translation>Ein anderes Programm hält %1 fest.</translation>
-    </message>
-    <message>
-        <source>%1 is damaged: move it away and Octavo begins a new one</source>
-        <translation>%1 ist beschädigt: Legen Sie die Datei beiseite, und Octavo beginnt eine neue.</translation>
-    </message>
-    <message>
-        <source>over the budget of %1 tokens</source>
-        <translation>über dem Budget von %1 Token</translation>
-    </message>
-    <message>
-        <source>binary</source>
-        <translation>binär</translation>
-    </message>
-    <message>
-        <source>left out by you</source>
-        <translation>von Ihnen weggelassen</translation>
-    </message>
-    <message>
-        <source>excluded by "%1"</source>
-        <translation>ausgeschlossen durch „%1“</translation>
-    </message>
-    <message>
-        <source>link to %1</source>
-        <translation>Verweis auf %1</translation>
-    </message>
-    <message>
-        <source>submodule, not fetched (at %1)</source>
-        <translation>Submodul, nicht geholt (bei %1)</translation>
-    </message>
-    <message>
-        <source>larger than %1 (%2)</source>
-        <translation>größer als %1 (%2)</translation>
-    </message>
-    <message>
-        <source>content not in this clone</source>
-        <translation>Inhalt nicht in diesem Klon</translation>
-    </message>
-    <message>
-        <source>Git LFS pointer, content not fetched (%1)</source>
-        <translation>Git-LFS-Zeiger, Inhalt nicht geholt (%1)</translation>
-    </message>
-    <message>
-        <source>minified or generated (a line of %1)</source>
-        <translation>minifiziert oder erzeugt (eine Zeile von %1)</translation>
-    </message>
-    <message>
-        <source>encoding not known (looks like UTF-16)</source>
-        <translation>Kodierung unbekannt (sieht nach UTF-16 aus)</translation>
-    </message>
-    <message>
-        <source>encoding not known (byte 0x%1 at %2 is not UTF-8)</source>
-        <translation>Kodierung unbekannt (Byte 0x%1 bei %2 ist kein UTF-8)</translation>
-    </message>
-    <message>
-        <source>A file cannot be read</source>
-        <translation>Eine Datei kann nicht gelesen werden</translation>
-    </message>
-    <message>
-        <source>A file cannot be written</source>
-        <translation>Eine Datei kann nicht geschrieben werden</translation>
-    </message>
-    <message>
-        <source>A file is damaged or of another format</source>
-        <translation>Eine Datei ist beschädigt oder von anderem Format</translation>
-    </message>
-    <message>
-        <source>The model's tensors do not fit together</source>
-        <translation>Die Tensoren des Modells passen nicht zusammen</translation>
-    </message>
-    <message>
-        <source>Not supported</source>
-        <translation>Nicht unterstützt</translation>
-    </message>
-    <message>
-        <source>Not enough memory</source>
-        <translation>Nicht genug Speicher</translation>
-    </message>
-    <message>
-        <source>Not enough device memory</source>
-        <translation>Nicht genug Gerätespeicher</translation>
-    </message>
-    <message>
-        <source>The device stopped working</source>
-        <translation>Das Gerät arbeitet nicht mehr</translation>
-    </message>
-    <message>
-        <source>The context is full</source>
-        <translation>Der Kontext ist voll</translation>
-    </message>
-    <message>
-        <source>Too much at once</source>
-        <translation>Zu viel auf einmal</translation>
-    </message>
-    <message>
-        <source>Not found</source>
-        <translation>Nicht gefunden</translation>
-    </message>
-    <message>
-        <source>Not a readable git repository</source>
-        <translation>Kein lesbares Git-Repository</translation>
-    </message>
-    <message>
-        <source>The session store failed</source>
-        <translation>Der Sitzungsspeicher ist ausgefallen</translation>
-    </message>
-    <message>
-        <source>A value is out of range</source>
-        <translation>Ein Wert liegt außerhalb des Bereichs</translation>
-    </message>
-    <message>
-        <source>Cancelled</source>
-        <translation>Abgebrochen</translation>
+        <source>%1 · %2 tokens · %3 · not read</source>
+        <translation>%1 · %2 Tokens · %3 · nicht gelesen</translation>
     </message>
 </context>
 </TS>
