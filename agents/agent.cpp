@@ -715,6 +715,20 @@ QList<StoredMessage> Agent::Private::storedMessages() const
     return out;
 }
 
+void Agent::Private::takeLatePane(const StoredPane& pane)
+{
+    if (name == defaultName())
+        q->setName(pane.name);
+    if (!pane.draft.isEmpty() && pane.draft != draft)
+        q->setDraft(draft.isEmpty() ? pane.draft : pane.draft + QStringLiteral("\n\n") + draft);
+    if (context != ContextId{} || conversation != ConversationId{} || run)
+        return; // in use by now; what was in it is in the history
+    if (pane.conversation != ConversationId{})
+        q->openConversation(pane.conversation);
+    else if (pane.context != ContextId{})
+        q->setContext(pane.context);
+}
+
 StoredPane Agent::Private::pane() const
 {
     return {index, name, draft, context, conversation};

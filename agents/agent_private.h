@@ -97,6 +97,8 @@ struct Agent::Private {
     void forget(MessageId message);
     void reset(ContextId context);
     void savePane();
+    void takeLatePane(const StoredPane& pane); ///< what was kept of it, found only now
+    QString defaultName() const { return QStringLiteral("Agent %1").arg(index + 1); }
     StoredPane pane() const;
     QList<StoredMessage> storedMessages() const; ///< as the store holds them once all writes are through
 };

@@ -103,48 +103,86 @@ void Workbench::Private::openStore()
                     store.reset();
                     options.databasePath.clear();
                     openStore();
-                    emit q->saveProblem(QStringLiteral("Sessions are not saved: %1").arg(problem));
+                    emit q->saveProblem(problem);
                     return;
                 }
-                SessionState& state = *loaded;
-                for (auto set = settings.cbegin(); set != settings.cend(); ++set) // set before this was read
-                    state.settings.insert(set.key(), set.value());
-                settings = std::move(state.settings);
-                conversations = std::move(state.conversations);
-                panes = std::move(state.panes);
-                lastContext = state.lastContext;
-                lastConversation = state.lastConversation;
-                lastMessage = state.lastMessage;
-                for (StoredContext& stored : state.contexts) {
-                    ContextEntry& entry = contexts[stored.id];
-                    entry.info.id = stored.id;
-                    entry.info.name = stored.result.repositoryName;
-                    entry.info.repositoryPath = stored.result.repositoryPath;
-                    entry.info.ref = stored.result.ref;
-                    entry.info.commit = stored.result.commit;
-                    entry.info.tokens = stored.result.tokens;
-                    entry.info.files = int(stored.result.packed.size());
-                    entry.info.skipped = int(stored.result.skipped.size());
-                    entry.stored = std::move(stored);
-                }
-                emit q->settingsRead();
-                store->read([this, wanted = panes](SessionStore& s) {
-                    QHash<int, QList<StoredMessage>> messages;
-                    for (const StoredPane& pane : wanted) {
-                        if (pane.index < 0 || pane.index >= numAgents)
-                            continue;
-                        if (auto found = s.messages(pane.conversation))
-                            messages.insert(pane.index, *std::move(found));
-                    }
-                    poster.post([this, messages = std::move(messages)]() mutable {
-                        paneMessages = std::move(messages);
-                        stateLoaded = true;
-                        becomeReady();
-                    });
-                });
+                if (std::exchange(standIn, loaded->standIn) && isReady)
+                    takeLateState(*std::move(loaded));
+                else
+                    takeState(*std::move(loaded));
             });
         },
         [this](const QString& problem) { poster.post([this, problem] { emit q->saveProblem(problem); }); });
+}
+
+void Workbench::Private::takeContext(StoredContext&& stored)
+{
+    ContextEntry& entry = contexts[stored.id];
+    entry.info.id = stored.id;
+    entry.info.name = stored.result.repositoryName;
+    entry.info.repositoryPath = stored.result.repositoryPath;
+    entry.info.ref = stored.result.ref;
+    entry.info.commit = stored.result.commit;
+    entry.info.tokens = stored.result.tokens;
+    entry.info.files = int(stored.result.packed.size());
+    entry.info.skipped = int(stored.result.skipped.size());
+    entry.stored = std::move(stored);
+}
+
+void Workbench::Private::takeState(SessionState&& state)
+{
+    for (auto set = settings.cbegin(); set != settings.cend(); ++set) // set before this was read
+        state.settings.insert(set.key(), set.value());
+    settings = std::move(state.settings);
+    conversations = std::move(state.conversations);
+    panes = std::move(state.panes);
+    lastContext = state.lastContext;
+    lastConversation = state.lastConversation;
+    lastMessage = state.lastMessage;
+    for (StoredContext& stored : state.contexts)
+        takeContext(std::move(stored));
+    emit q->settingsRead();
+    store->read([this, wanted = panes, round = ++stateRound](SessionStore& s) {
+        QHash<int, QList<StoredMessage>> messages;
+        for (const StoredPane& pane : wanted) {
+            if (pane.index < 0 || pane.index >= numAgents)
+                continue;
+            if (auto found = s.messages(pane.conversation))
+                messages.insert(pane.index, *std::move(found));
+        }
+        poster.post([this, round, messages = std::move(messages)]() mutable {
+            if (round != stateRound)
+                return;
+            paneMessages = std::move(messages);
+            stateLoaded = true;
+            becomeReady();
+        });
+    });
+}
+
+/// The store's file could be opened only now. What was made meanwhile is written there and stays in sight.
+void Workbench::Private::takeLateState(SessionState&& state)
+{
+    for (auto set = settings.cbegin(); set != settings.cend(); ++set)
+        state.settings.insert(set.key(), set.value());
+    settings = std::move(state.settings);
+    emit q->settingsRead();
+    conversations += state.conversations; // all of them older
+    lastContext = std::max(lastContext, state.lastContext);
+    lastConversation = std::max(lastConversation, state.lastConversation);
+    lastMessage = std::max(lastMessage, state.lastMessage);
+    for (StoredContext& stored : state.contexts) {
+        const ContextId id = stored.id;
+        takeContext(std::move(stored));
+        ContextEntry& known = *entry(id);
+        known.info.state = ContextState::Ready;
+        emit q->contextAdded(known.info);
+    }
+    for (const StoredPane& pane : std::as_const(state.panes)) {
+        if (Agent* agent = q->agent(pane.index))
+            agent->d->takeLatePane(pane);
+    }
+    emit q->conversationsChanged();
 }
 
 void Workbench::Private::loadEngine()
@@ -190,7 +228,7 @@ void Workbench::Private::becomeReady()
         auto p = std::make_unique<Agent::Private>();
         p->workbench = q;
         p->index = i;
-        p->name = QStringLiteral("Agent %1").arg(i + 1);
+        p->name = p->defaultName();
         for (const StoredPane& pane : std::as_const(panes)) {
             if (pane.index != i)
                 continue;

@@ -88,9 +88,14 @@ struct Workbench::Private {
     QList<StoredPane> panes;
     QHash<int, QList<StoredMessage>> paneMessages; ///< until the agents exist
     qint64 lastContext = 0, lastConversation = 0, lastMessage = 0;
+    bool standIn = false;    ///< the store's file could not be opened yet
+    quint64 stateRound = 0;  ///< of the store's states that came
     QTimer flushTimer, statusTimer;
 
     void openStore();
+    void takeState(SessionState&& state);
+    void takeLateState(SessionState&& state);
+    void takeContext(StoredContext&& stored);
     void loadEngine();
     void engineLoaded(Result<std::unique_ptr<engine::Engine>> result);
     void becomeReady();

@@ -48,6 +48,7 @@ struct SessionState {
     QList<StoredConversation> conversations; ///< newest first
     QList<StoredPane> panes;
     qint64 lastContext = 0, lastConversation = 0, lastMessage = 0; ///< largest ids in use
+    bool standIn = false; ///< not what is kept: the file cannot be opened yet
 };
 
 class SessionStore

@@ -1,11 +1,31 @@
 #include "agents/store/store_thread.h"
 
+#include <QDateTime>
+
 #include <algorithm>
 #include <utility>
 
 namespace octavo::agents {
 
 using Clock = std::chrono::steady_clock;
+
+namespace {
+
+QString lostWords(const Error& error)
+{
+    return QStringLiteral("something of this session is lost: ") + QString::fromStdString(error.message);
+}
+
+/// Opens the store at `path` into `store`; gives what it holds.
+Result<SessionState> openAt(const QString& path, std::optional<SessionStore>& store)
+{
+    OCTAVO_TRY(SessionStore opened, SessionStore::open(path));
+    OCTAVO_TRY(SessionState state, opened.load());
+    store.emplace(std::move(opened));
+    return state;
+}
+
+} // namespace
 
 StoreThread::StoreThread(QString path, std::function<void(Result<SessionState>)> onLoaded,
                          std::function<void(const QString&)> onProblem)
@@ -64,53 +84,128 @@ bool StoreThread::perform(SessionStore& store, Job& job)
     const Result<void> result = job.write ? store.database().transaction(body) : Result<void>();
     const bool retry = !result && Database::isTransient(result.error());
     if (!result && !retry)
-        m_lost = QStringLiteral("something of this session is lost: ") + QString::fromStdString(result.error().message);
+        m_lost = lostWords(result.error());
     report(retry ? QString::fromStdString(result.error().message) : m_lost);
     if (job.attempted)
         std::exchange(job.attempted, {})(result.has_value());
     return !retry;
 }
 
+/// To the stand-in, and kept for the file.
+void StoreThread::performMeanwhile(SessionStore& standIn, Job job)
+{
+    if (job.write) {
+        const Result<void> done = standIn.database().transaction([&] { return job.write(standIn); });
+        if (!done)
+            report(QString::fromStdString(done.error().message));
+        if (job.attempted)
+            std::exchange(job.attempted, {})(false);
+    }
+    m_kept.push_back(std::move(job));
+}
+
+/// Opens the file, writes what was kept for it and hands over what it held before. False: to be tried again.
+bool StoreThread::takeReal(const QString& path, std::optional<SessionStore>& store)
+{
+    std::optional<SessionStore> real;
+    Result<SessionState> state = openAt(path, real);
+    Result<void> done = state ? Result<void>() : state.error();
+    QString lost = m_lost;
+    if (done) {
+        done = real->database().transaction([&]() -> Result<void> {
+            for (const Job& job : m_kept) {
+                const Result<void> written = job.write ? job.write(*real) : Result<void>();
+                if (!written && Database::isTransient(written.error()))
+                    return written;
+                if (!written)
+                    lost = lostWords(written.error());
+            }
+            return {};
+        });
+    }
+    if (!done) {
+        report(QString::fromStdString(done.error().message));
+        return false;
+    }
+    m_lost = lost;
+    store = std::move(real);
+    for (Job& job : std::exchange(m_kept, {})) {
+        if (job.attempted)
+            job.attempted(true);
+    }
+    report(m_lost);
+    m_onLoaded(std::move(state));
+    return true;
+}
+
 void StoreThread::run(const QString& path)
 {
-    auto opened = SessionStore::open(path);
-    if (!opened) {
-        m_onLoaded(std::move(opened).error());
-        return;
+    std::optional<SessionStore> opened;
+    Result<SessionState> state = openAt(path, opened);
+    bool standsIn = !state && !path.isEmpty() && Database::isTransient(state.error());
+    if (standsIn) {
+        report(QString::fromStdString(state.error().message));
+        state = openAt({}, opened);
+        if (state) {
+            state->standIn = true;
+            // Larger than any that is counted up from one, and than those of an earlier stand-in.
+            state->lastContext = state->lastConversation = state->lastMessage = QDateTime::currentMSecsSinceEpoch();
+        }
     }
-    SessionStore store = *std::move(opened);
-    m_onLoaded(store.load());
+    const bool works = state.has_value();
+    m_onLoaded(std::move(state));
+    if (!works)
+        return;
 
-    Clock::time_point notBefore = Clock::now();
+    Clock::time_point notBefore = Clock::now() + (standsIn ? retryInterval : std::chrono::milliseconds(0));
     std::unique_lock lock(m_mutex);
     for (;;) {
-        const auto writable = [&] { return !m_writes.empty() && (Clock::now() >= notBefore || m_stopping); };
+        const bool due = Clock::now() >= notBefore || m_stopping;
+        const auto failed = [&] { // true: it is time to give up
+            notBefore = Clock::now() + retryInterval;
+            if (m_stopping)
+                m_wake.wait_for(lock, std::chrono::milliseconds(50));
+            return m_stopping && Clock::now() >= m_deadline;
+        };
         if (!m_reads.empty()) {
             Read read = std::move(m_reads.front());
             m_reads.pop_front();
             lock.unlock();
-            read(store);
+            read(*opened);
             lock.lock();
-        } else if (writable()) {
+        } else if (standsIn && !m_writes.empty()) {
+            Job job = std::move(m_writes.front());
+            m_writes.pop_front();
+            lock.unlock();
+            performMeanwhile(*opened, std::move(job));
+            lock.lock();
+        } else if (standsIn && m_stopping && m_kept.empty()) {
+            return;
+        } else if (standsIn && due) {
+            lock.unlock();
+            standsIn = !takeReal(path, opened);
+            lock.lock();
+            if (!standsIn)
+                notBefore = Clock::now();
+            else if (failed())
+                return;
+        } else if (!m_writes.empty() && due) {
             Job job = std::move(m_writes.front());
             m_writes.pop_front();
             const auto left = std::chrono::duration_cast<std::chrono::milliseconds>(m_deadline - Clock::now());
             if (m_stopping)
-                store.database().waitForLocks(std::max(left, std::chrono::milliseconds(0)));
+                opened->database().waitForLocks(std::max(left, std::chrono::milliseconds(0)));
             lock.unlock();
-            const bool done = perform(store, job);
+            const bool done = perform(*opened, job);
             lock.lock();
             if (!done) {
                 m_writes.push_front(std::move(job));
-                notBefore = Clock::now() + retryInterval;
-                if (m_stopping && Clock::now() >= m_deadline)
+                if (failed())
                     return;
-                if (m_stopping)
-                    m_wake.wait_for(lock, std::chrono::milliseconds(50));
             }
         } else if (m_stopping && m_writes.empty())
             return;
-        else if (m_writes.empty())
+        else if (m_writes.empty() && !standsIn)
             m_wake.wait(lock);
         else
             m_wake.wait_until(lock, notBefore);

@@ -7,6 +7,8 @@
 /// empty one once it went through. One that fails for another reason is lost, and the sentence that says so stays.
 /// Reads go past waiting writes, so a full disk does not stop anyone from reading; who must not miss a write of their
 /// own keeps what it holds until afterWrites().
+/// Where the file cannot be opened just now (locked, disk full), a store in memory stands in and opening is tried again
+/// each second; what was written meanwhile is written then, in one transaction.
 /// Thread   write(), read(), afterWrites() and the destructor: any one thread; callbacks: the store's thread.
 
 #include "agents/store/session_store.h"
@@ -16,6 +18,7 @@
 #include <deque>
 #include <functional>
 #include <mutex>
+#include <optional>
 #include <thread>
 
 namespace octavo::agents {
@@ -26,7 +29,8 @@ public:
     using Write = std::function<Result<void>(SessionStore&)>;
     using Read = std::function<void(SessionStore&)>;
 
-    /// Opens the store on its own thread and hands over what it holds, or why it cannot.
+    /// Opens the store on its own thread and hands over what it holds, or why it cannot. What a stand-in holds (nothing;
+    /// its ids are larger than any in the file) comes first, and what the file holds once that is open.
     StoreThread(QString path, std::function<void(Result<SessionState>)> onLoaded,
                 std::function<void(const QString& problem)> onProblem);
     /// Writes what is left, trying for two seconds at most (three where a try that had begun waits for another program's
@@ -49,12 +53,15 @@ private:
     };
     void run(const QString& path);
     bool perform(SessionStore& store, Job& job);
+    void performMeanwhile(SessionStore& standIn, Job job);
+    bool takeReal(const QString& path, std::optional<SessionStore>& store);
     void report(const QString& problem);
 
     std::function<void(Result<SessionState>)> m_onLoaded;
     std::function<void(const QString&)> m_onProblem;
     QString m_problem; // the thread's own, as is what follows
     QString m_lost;    // why a write was lost; empty: none was
+    std::deque<Job> m_kept; // written to the stand-in only, so far
 
     std::mutex m_mutex;
     std::condition_variable m_wake;

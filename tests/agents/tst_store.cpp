@@ -374,8 +374,9 @@ private slots:
                                   2, 5000);
         QCOMPARE(problems[1], QString());
         std::promise<int> count;
-        thread.write([](SessionStore&) { return Result<void>(); });
-        QTest::qWait(50);
+        std::promise<void> written; // reads go past writes: those of before are waited for
+        thread.afterWrites([&] { written.set_value(); });
+        written.get_future().wait();
         thread.read([&](SessionStore& s) { count.set_value(int(s.messages(ConversationId(1))->size())); });
         QCOMPARE(count.get_future().get(), 2); // in order, nothing lost
     }
@@ -450,6 +451,61 @@ private slots:
         auto second = SessionStore::open(path);
         QVERIFY(second);
         QCOMPARE(second->load()->settings.value("a"), QStringLiteral("b"));
+    }
+
+    void aFileThatCannotBeOpenedYetIsTakenUpLater() // B-48, B-49
+    {
+        QTemporaryDir dir;
+        const QString path = dir.filePath("o.db");
+        {
+            auto before = SessionStore::open(path);
+            QVERIFY(before);
+            check(before->saveSetting("old", "1"));
+        }
+        auto other = Database::open(path);
+        QVERIFY(other);
+        check(other->execute("BEGIN EXCLUSIVE"));
+        QMutex mutex;
+        QList<SessionState> states;
+        QStringList problems;
+        const auto numStates = [&] {
+            const QMutexLocker lock(&mutex);
+            return int(states.size());
+        };
+        {
+            StoreThread thread(
+                path,
+                [&](Result<SessionState> loaded) {
+                    const QMutexLocker lock(&mutex);
+                    states.append(*loaded);
+                },
+                [&](const QString& problem) {
+                    const QMutexLocker lock(&mutex);
+                    problems.append(problem);
+                });
+            QTRY_COMPARE_WITH_TIMEOUT(numStates(), 1, 20000);
+            QVERIFY(states[0].standIn);
+            QVERIFY(states[0].lastMessage > 1'000'000'000'000); // clear of ids in the file
+            std::promise<bool> committed;
+            thread.write([](SessionStore& s) { return s.saveSetting("new", "2"); },
+                         [&](bool done) { committed.set_value(done); });
+            QCOMPARE(committed.get_future().get(), false); // and yet work goes on
+            std::promise<int> seen;
+            thread.read([&](SessionStore& s) { seen.set_value(int(s.load()->settings.size())); });
+            QCOMPARE(seen.get_future().get(), 1);
+            check(other->execute("COMMIT"));
+            QTRY_COMPARE_WITH_TIMEOUT(numStates(), 2, 20000);
+            const QMutexLocker lock(&mutex);
+            QVERIFY(!states[1].standIn);
+            QCOMPARE(states[1].settings.value("old"), QStringLiteral("1"));
+            QVERIFY(!problems.first().isEmpty());
+            QVERIFY(problems.last().isEmpty());
+        }
+        auto after = SessionStore::open(path);
+        QVERIFY(after);
+        const auto state = after->load();
+        QCOMPARE(state->settings.value("old"), QStringLiteral("1"));
+        QCOMPARE(state->settings.value("new"), QStringLiteral("2"));
     }
 
     void whatWasQueuedIsWrittenBeforeTheThreadEnds()

@@ -150,6 +150,41 @@ private slots:
         QCOMPARE(bench.workbench->conversations()[0].pane, 0);
     }
 
+    void aStoreThatIsLockedAtTheStartIsTakenUpLater() // B-49
+    {
+        Bench bench;
+        bench.openWithContext();
+        check(bench.agent().ask("Before?"));
+        WAIT_IDLE(bench.agent());
+        bench.agent(1).setDraft("kept draft");
+        bench.workbench.reset();
+        {
+            auto other = Database::open(bench.data.filePath(QStringLiteral("octavo.db")));
+            QVERIFY(other);
+            check(other->execute("BEGIN EXCLUSIVE"));
+            bench.open(); // works, on what stands in
+            QVERIFY(bench.workbench->conversations().isEmpty());
+            QSignalSpy problems(bench.workbench.get(), &Workbench::saveProblem);
+            bench.agent(2).setContext(bench.addContext());
+            check(bench.agent(2).ask("Meanwhile?"));
+            WAIT_IDLE(bench.agent(2));
+            check(other->execute("COMMIT"));
+            QTRY_COMPARE_WITH_TIMEOUT(bench.workbench->conversations().size(), qsizetype(2), 20000);
+            QTRY_VERIFY(!problems.isEmpty() && problems.last()[0].toString().isEmpty());
+        }
+        QCOMPARE(bench.agent(1).draft(), QStringLiteral("kept draft"));
+        QTRY_COMPARE(bench.agent(0).messages().size(), qsizetype(2)); // as it was left
+        QCOMPARE(bench.agent(0).messages()[0].text, QStringLiteral("Before?"));
+        QCOMPARE(bench.agent(2).messages()[0].text, QStringLiteral("Meanwhile?"));
+        check(bench.agent(2).ask("And now?"));
+        WAIT_IDLE(bench.agent(2));
+        bench.open(); // all of it is kept
+        QCOMPARE(bench.workbench->conversations().size(), qsizetype(2));
+        QCOMPARE(bench.agent(0).messages().size(), qsizetype(2));
+        QCOMPARE(bench.agent(2).messages().size(), qsizetype(4));
+        QCOMPARE(bench.agent(2).messages()[3].state, MessageState::Complete);
+    }
+
     void theQuestionOfThePaneLookedAtGoesFirst()
     {
         Bench bench;
