@@ -22,7 +22,7 @@ const std::array benches{
     Bench{"speculation", runBenchSpeculation, {"--files", "--questions", "--show", "--max-tokens"}},
     Bench{"reopen", runBenchReopen, {"--changed"}},
     Bench{"cancel", runBenchCancel, {"--agents", "--rounds"}},
-    Bench{"tier", runBenchTier, {"--text", "--steps", "--state"}},
+    Bench{"tier", runBenchTier, {"--text", "--steps", "--state", "--miss-rate"}},
 };
 
 /// What a bench does not look at is refused: its figure would be taken for one of that option.
@@ -115,7 +115,8 @@ Command benchCommand()
                      "decode, tier: keep the context that was read there, and take it from there next time"},
                     {"--noise", "", "decode on the CPU: fill contexts with random rows instead of reading them"},
                     {"--text", "PATH", "tier: a text or a folder of them"},
-                    {"--steps", "N", "tier: how many to record (default: 256)"}},
+                    {"--steps", "N", "tier: how many to record (default: 256)"},
+                    {"--miss-rate", "F", "tier: picks made so that a share F misses, instead of a text's"}},
                    joined(engineOptions(), {jsonOption()})),
             runBench};
 }

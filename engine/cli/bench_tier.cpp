@@ -49,6 +49,63 @@ Result<engine::PickTrace> recordPicks(engine::CpuBackend& backend, engine::SlotI
     return trace;
 }
 
+/// Hit rates of buffers of some shares of all rows.
+Json tableOf(const engine::PickTrace& trace, std::int64_t context)
+{
+    Json table = Json::array();
+    for (const double share : shares) {
+        const auto rows = std::int64_t(share * double(context) * trace.lanes);
+        const auto rates = engine::replay(trace, rows, warmUpSteps);
+        if (!rates) {
+            table.push_back({{"share", share}, {"rows", rows}, {"error", rates.error().message}});
+            continue;
+        }
+        table.push_back({{"share", share}, {"rows", rows}, {"clock", rates->clock}, {"lru", rates->leastRecent},
+                         {"belady", rates->optimum}});
+    }
+    return table;
+}
+
+void print(const Json& line, const Arguments& arguments, Streams& streams)
+{
+    if (arguments.has("--json")) {
+        streams.out << line.dump() << '\n';
+        return;
+    }
+    for (const auto& [key, value] : line.items()) {
+        if (key != "buffers")
+            streams.out << key << ": " << value.dump() << '\n';
+    }
+    for (const Json& row : line["buffers"])
+        streams.out << "buffer " << row.dump() << '\n';
+}
+
+/// A stream of picks of a given miss rate through a hot buffer of the usual size, of this model's rows.
+Result<void> runSynthetic(const Arguments& arguments, Streams& streams, const engine::EngineOptions& wanted,
+                          std::int64_t context, std::int64_t steps)
+{
+    OCTAVO_TRY(const double missRate, arguments.number("--miss-rate", 0.0, 0.0, 1.0));
+    OCTAVO_TRY(const engine::ModelConfig config, engine::ModelConfig::load(wanted.modelDir));
+    const engine::SparseSettings settings;
+    const int lanes = config.numFullAttentionLayers() * config.numKvHeads;
+    OCTAVO_TRY(const engine::PickTrace trace, engine::syntheticTrace(lanes, context, settings.topK, steps, missRate));
+    const auto rowBytes = std::int64_t(kernels::cpu::RowShape{config.headDim}.int4Bytes());
+    const std::int64_t rows = settings.hotBufferBytes / rowBytes;
+    OCTAVO_TRY(const engine::HitRates usual, engine::replay(trace, rows, warmUpSteps));
+    print({{"bench", "tier"},
+           {"shape", wanted.modelDir.filename().string()},
+           {"context", context},
+           {"steps", steps},
+           {"miss_rate", missRate},
+           {"hot_buffer_rows", rows},
+           {"hit_rate", usual.clock},
+           {"host_bytes_per_step", (1.0 - usual.clock) * double(lanes * settings.topK * rowBytes)},
+           {"command", reproducingCommand(arguments)},
+           {"buffers", tableOf(trace, context)}},
+          arguments, streams);
+    return {};
+}
+
 } // namespace
 
 Result<void> runBenchTier(const Arguments& arguments, Streams& streams)
@@ -56,8 +113,11 @@ Result<void> runBenchTier(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const engine::EngineOptions wanted, readEngineOptions(arguments));
     OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 32768, 64, longestContext));
     OCTAVO_TRY(const std::int64_t steps, arguments.integer("--steps", 256, warmUpSteps + 1, 1 << 16));
-    if (!arguments.has("--text"))
-        return Error{ErrorCode::InvalidArgument, "name a text or a folder of them with --text"};
+    if (arguments.has("--text") == arguments.has("--miss-rate"))
+        return Error{ErrorCode::InvalidArgument,
+                     "name either a text or a folder of them with --text, or a rate with --miss-rate"};
+    if (arguments.has("--miss-rate"))
+        return runSynthetic(arguments, streams, wanted, context, steps);
     OCTAVO_TRY(const engine::ModelConfig config, engine::ModelConfig::load(wanted.modelDir));
     OCTAVO_TRY(engine::ModelWeights opened, engine::ModelWeights::open(wanted.modelDir, config));
     const auto weights = std::make_shared<const engine::ModelWeights>(std::move(opened));
@@ -98,30 +158,9 @@ Result<void> runBenchTier(const Arguments& arguments, Streams& streams)
               {"overlap", stats.pickOverlap},
               {"tier_bytes", stats.hostTierBytes},
               {"resident_bytes", engine::residentBytes()}};
-    Json table = Json::array();
-    for (const double share : shares) {
-        const auto rows = std::int64_t(share * double(context) * trace.lanes);
-        const auto rates = engine::replay(trace, rows, warmUpSteps);
-        if (!rates) {
-            table.push_back({{"share", share}, {"rows", rows}, {"error", rates.error().message}});
-            continue;
-        }
-        table.push_back({{"share", share}, {"rows", rows}, {"clock", rates->clock}, {"lru", rates->leastRecent},
-                         {"belady", rates->optimum}});
-    }
-    line["buffers"] = table;
-    line["command"] = "octavo-engine bench tier --text " + where.string() + " --context " + std::to_string(context) +
-                      " --steps " + std::to_string(steps);
-    if (arguments.has("--json")) {
-        streams.out << line.dump() << '\n';
-        return {};
-    }
-    for (const auto& [key, value] : line.items()) {
-        if (key != "buffers")
-            streams.out << key << ": " << value.dump() << '\n';
-    }
-    for (const Json& row : table)
-        streams.out << "buffer " << row.dump() << '\n';
+    line["command"] = reproducingCommand(arguments);
+    line["buffers"] = tableOf(trace, context);
+    print(line, arguments, streams);
     return {};
 }
 

@@ -3,6 +3,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <cmath>
 #include <random>
 
 using namespace octavo;
@@ -63,6 +64,27 @@ private slots:
         QVERIFY(rates);
         QCOMPARE(rates->leastRecent, 0.0);
         QCOMPARE(rates->optimum, 1.0 / 4.0);
+    }
+
+    void aSyntheticStreamMissesAsOftenAsAsked()
+    {
+        for (const double wanted : {0.0, 0.07, 0.5, 1.0}) {
+            const auto trace = syntheticTrace(2, 20000, 500, 60, wanted);
+            QVERIFY(trace);
+            QCOMPARE(trace->steps(), std::int64_t(60));
+            for (const auto& picks : trace->picks) {
+                QCOMPARE(picks.size(), std::size_t(500));
+                QVERIFY(std::ranges::is_sorted(picks));
+                QVERIFY(std::ranges::adjacent_find(picks) == picks.end());
+                QVERIFY(picks.front() >= 0 && picks.back() < 20000);
+            }
+            const auto rates = replay(*trace, 4000, 20);
+            QVERIFY(rates);
+            QVERIFY(std::abs(1.0 - rates->clock - wanted) < 0.002);
+            QVERIFY(std::abs(1.0 - rates->leastRecent - wanted) < 0.002);
+        }
+        QVERIFY(!syntheticTrace(2, 999, 500, 60, 0.1));
+        QVERIFY(!syntheticTrace(2, 20000, 500, 60, 1.5));
     }
 
     void warmUpStepsDoNotCount()
