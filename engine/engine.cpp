@@ -87,6 +87,7 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
         backendOptions.memoryBudgetBytes = options.memoryBudgetBytes / std::max<std::int64_t>(onHost, 1);
         backendOptions.sparse = options.sparse;
         backendOptions.quantize = options.quantize;
+        backendOptions.cancel = cancel;
         backendOptions.onQuantized = [&](std::int64_t done, std::int64_t total) {
             report("Quantising the weights for " + name, done, total);
             return !isCancelled(cancel);
@@ -94,7 +95,17 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
         auto backend = makeBackend(config, weights, backendOptions);
         if (!backend)
             return backend.error().code == ErrorCode::Cancelled ? cancelled : backend.error();
-        devices.push_back({*std::move(backend), backendOptions.memoryBudgetBytes});
+        const auto again = [config, backendOptions, dir = options.modelDir, hash = weights->hash](
+                               const std::atomic<bool>* cancelAgain) mutable -> Result<std::unique_ptr<Backend>> {
+            OCTAVO_TRY(ModelWeights fresh, ModelWeights::open(dir, config));
+            if (fresh.hash != hash)
+                return Error{ErrorCode::Unsupported, dir.string() + " holds another model by now; start Octavo again"};
+            resetDevice(backendOptions.device);
+            backendOptions.cancel = cancelAgain;
+            backendOptions.onQuantized = [cancelAgain](std::int64_t, std::int64_t) { return !isCancelled(cancelAgain); };
+            return makeBackend(config, std::make_shared<const ModelWeights>(std::move(fresh)), backendOptions);
+        };
+        devices.push_back({*std::move(backend), backendOptions.memoryBudgetBytes, again});
     }
     if (options.memoryBudgetBytes == 0) { // now that the weights are in memory
         const auto memory = availableMemory();

@@ -121,6 +121,11 @@ public:
                                                   const std::atomic<bool>* cancel = nullptr);
     virtual ~Engine() = default;
 
+    /// Loads the model again on every device that has failed; the others go on. Takes as long as create() and may be
+    /// called beside all else, but not twice at once. Fails with what the first device says that does not come back.
+    virtual Result<void> reload(const std::function<void(const LoadProgress&)>& progress = {},
+                                const std::atomic<bool>* cancel = nullptr) = 0;
+
     virtual const ModelInfo& model() const = 0;
     virtual const ModelConfig& config() const = 0;
     virtual const Tokenizer& tokenizer() const = 0;
@@ -134,6 +139,9 @@ public:
 
     /// Takes effect between slices or steps; Finished{Cancelled} still follows. Unknown ids are ignored.
     virtual void cancel(RequestId id) = 0;
+
+    /// Changes what a queued or running request was submitted with. Unknown ids are ignored.
+    virtual void setPriority(RequestId id, int priority) = 0;
 
     /// Forgets what an agent holds in memory (its transcript was cleared or its context changed).
     virtual void releaseAgent(AgentId agent) = 0;

@@ -38,15 +38,51 @@ LocalEngine::LocalEngine(ModelInfo info, ModelConfig config, Tokenizer tokenizer
         };
     }
     m_nowUs = scheduling.nowUs;
+    m_scheduling = std::move(scheduling);
     for (EngineDevice& device : devices) {
-        scheduling.memoryBudgetBytes = device.memoryBudgetBytes;
-        m_workers.push_back(std::make_unique<DeviceWorker>(std::move(device.backend), scheduling));
+        m_budgets.push_back(device.memoryBudgetBytes);
+        m_again.push_back(std::move(device.again));
+        m_workers.push_back(std::make_shared<DeviceWorker>(std::move(device.backend), schedulingOf(m_workers.size())));
     }
 }
 
 LocalEngine::~LocalEngine()
 {
     m_workers.clear(); // their last events still find this object whole
+}
+
+SchedulerOptions LocalEngine::schedulingOf(std::size_t device) const
+{
+    SchedulerOptions options = m_scheduling;
+    options.memoryBudgetBytes = m_budgets[device];
+    return options;
+}
+
+std::vector<LocalEngine::Worker> LocalEngine::workers() const
+{
+    const std::scoped_lock lock(m_mutex);
+    return m_workers;
+}
+
+Result<void> LocalEngine::reload(const std::function<void(const LoadProgress&)>& progress,
+                                 const std::atomic<bool>* cancel)
+{
+    const auto known = workers();
+    for (std::size_t i = 0; i < known.size(); ++i) {
+        const std::string device = known[i]->metrics()->device;
+        if (!known[i]->load().failed)
+            continue;
+        if (!m_again[i])
+            return Error{ErrorCode::Unsupported, device + " cannot be loaded again; start Octavo again"};
+        if (progress)
+            progress({"Preparing " + device, std::int64_t(i), std::int64_t(known.size())});
+        known[i]->giveUp(); // its memory is needed
+        OCTAVO_TRY(auto backend, m_again[i](cancel));
+        auto worker = std::make_shared<DeviceWorker>(std::move(backend), schedulingOf(i));
+        const std::scoped_lock lock(m_mutex);
+        m_workers[i] = std::move(worker);
+    }
+    return {};
 }
 
 RequestId LocalEngine::nextRequestId()
@@ -60,7 +96,7 @@ Result<void> LocalEngine::submit(GenerationRequest request, EventSink sink)
     auto prompt = std::make_shared<const std::vector<TokenId>>(std::move(request.prompt));
     request.prompt.clear();
     const RequestId id = request.id;
-    std::size_t worker = 0;
+    Worker worker;
     {
         const std::scoped_lock lock(m_mutex);
         if (m_placed.contains(id))
@@ -69,8 +105,8 @@ Result<void> LocalEngine::submit(GenerationRequest request, EventSink sink)
         const auto chosen = chooseWorker(request, *prompt);
         if (!chosen)
             return Error{ErrorCode::DeviceFailure, "no device works any more; reload the model"};
-        worker = *chosen;
-        m_placed[id] = {request.agent, worker, {prompt, roundDownToStride(std::int64_t(prompt->size()))}};
+        worker = m_workers[*chosen];
+        m_placed[id] = {request.agent, *chosen, {prompt, roundDownToStride(std::int64_t(prompt->size()))}};
     }
     EventSink noting = [this, sink = std::move(sink)](RequestId ended, Event&& event) {
         if (std::holds_alternative<Finished>(event) || std::holds_alternative<Failed>(event)) {
@@ -79,7 +115,7 @@ Result<void> LocalEngine::submit(GenerationRequest request, EventSink sink)
         }
         sink(ended, std::move(event));
     };
-    auto accepted = m_workers[worker]->submit(std::move(request), std::move(prompt), std::move(noting));
+    auto accepted = worker->submit(std::move(request), std::move(prompt), std::move(noting));
     if (!accepted) {
         const std::scoped_lock lock(m_mutex);
         m_placed.erase(id);
@@ -110,22 +146,28 @@ std::optional<std::size_t> LocalEngine::chooseWorker(const GenerationRequest& re
     return placeRequest(candidates);
 }
 
+LocalEngine::Worker LocalEngine::workerOf(RequestId id) const
+{
+    const std::scoped_lock lock(m_mutex);
+    const auto placed = m_placed.find(id);
+    return placed == m_placed.end() ? nullptr : m_workers[placed->second.worker];
+}
+
 void LocalEngine::cancel(RequestId id)
 {
-    std::size_t worker = 0;
-    {
-        const std::scoped_lock lock(m_mutex);
-        const auto placed = m_placed.find(id);
-        if (placed == m_placed.end())
-            return;
-        worker = placed->second.worker;
-    }
-    m_workers[worker]->cancel(id);
+    if (const Worker worker = workerOf(id))
+        worker->cancel(id);
+}
+
+void LocalEngine::setPriority(RequestId id, int priority)
+{
+    if (const Worker worker = workerOf(id))
+        worker->setPriority(id, priority);
 }
 
 void LocalEngine::releaseAgent(AgentId agent)
 {
-    for (const auto& worker : m_workers)
+    for (const Worker& worker : workers())
         worker->releaseAgent(agent);
 }
 
@@ -134,7 +176,7 @@ MetricsSnapshot LocalEngine::metrics() const
     MetricsSnapshot snapshot;
     snapshot.timeUs = m_nowUs();
     snapshot.processResidentBytes = residentBytes();
-    for (const auto& worker : m_workers)
+    for (const Worker& worker : workers())
         snapshot.devices.push_back(*worker->metrics());
     return snapshot;
 }

@@ -97,6 +97,15 @@ struct SequenceImage {
     }
 };
 
+/// A frozen sequence on its way from an image into memory; see Backend::beginRestore().
+struct SequenceRestore {
+    std::int64_t length = 0;                ///< tokens
+    std::span<const std::byte> state, rows; ///< the image's, each as one run of bytes
+    SlotId slot = noSlot;
+    std::int64_t copied = 0;                ///< bytes of the rows
+    bool isWhole() const { return copied == std::int64_t(rows.size()); }
+};
+
 class Backend
 {
 public:
@@ -131,6 +140,10 @@ public:
     /// Reads `tokens` (1 .. maxPrefillSlice()) at the end of the sequence.
     /// `logits`: empty, (vocab) for the last row's, or (tokens, vocab) for every row's. On error the sequence is lost.
     virtual Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) = 0;
+
+    /// Finds the memory that step() will need for `rows` rows of `slot`, so that only this one fails where there is none:
+    /// OutOfMemory, and the sequence is as it was. step() asks for what was not prepared.
+    virtual Result<void> reserveStep(SlotId /*slot*/, int /*rows*/) { return {}; }
 
     /// Runs all entries (different slots) as one batch. `logits`: (sum of rows, vocab), rows in order of the entries.
     /// An entry of one row is final; one of 1 + k rows must be followed by commit() before its next use.
@@ -169,13 +182,32 @@ public:
     {
         return Error{ErrorCode::Unsupported, "this device cannot save contexts"};
     }
-    /// A frozen sequence of `length` tokens from its image's state and rows, each as one run of bytes. `rows` may be
-    /// those of a longer sequence that begins with the same tokens, cut to as many bytes as this one has. Fails with
-    /// FormatInvalid where sizes are others; OutOfMemory as createSequence().
-    virtual Result<SlotId> restoreSequence(std::int64_t /*length*/, std::span<const std::byte> /*state*/,
-                                           std::span<const std::byte> /*rows*/)
+    /// Makes room for a frozen sequence from its image and copies the state; the rows follow by continueRestore(). `rows`
+    /// may be those of a longer sequence that begins with the same tokens, cut to as many bytes as this one has. Until
+    /// all are there the slot may only be destroyed. Fails with FormatInvalid where sizes are others; OutOfMemory as
+    /// createSequence().
+    virtual Result<void> beginRestore(SequenceRestore& /*restore*/)
     {
         return Error{ErrorCode::Unsupported, "this device cannot open saved contexts"};
+    }
+    /// Copies more rows, about `atMost` bytes of them.
+    virtual Result<void> continueRestore(SequenceRestore& /*restore*/, std::int64_t /*atMost*/)
+    {
+        return Error{ErrorCode::Unsupported, "this device cannot open saved contexts"};
+    }
+    /// Both at once.
+    Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
+                                   std::span<const std::byte> rows)
+    {
+        SequenceRestore restore{length, state, rows};
+        OCTAVO_CHECK(beginRestore(restore));
+        while (!restore.isWhole()) {
+            if (auto copied = continueRestore(restore, std::int64_t(rows.size())); !copied) {
+                destroySequence(restore.slot);
+                return std::move(copied).error();
+            }
+        }
+        return restore.slot;
     }
 
     /// From the next step on; what sequences hold stays. For evaluation. Backends without sparse attention ignore it.

@@ -108,4 +108,12 @@ Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::sha
     return backend;
 }
 
+void resetDevice([[maybe_unused]] const std::string& device)
+{
+#ifdef OCTAVO_CUDA_BACKEND
+    if (device.starts_with("cuda:"))
+        resetCudaDevice(device);
+#endif
+}
+
 } // namespace octavo::engine

@@ -7,6 +7,7 @@
 #include "engine/model/weights.h"
 #include "engine/result.h"
 
+#include <atomic>
 #include <cstdint>
 #include <filesystem>
 #include <functional>
@@ -29,6 +30,7 @@ struct BackendOptions {
     bool quantize = false;              ///< dense linears of the layers to int4 while loading, where the device can
     /// Parameters quantised so far, and of all that will be; false cancels the loading. On the caller's thread.
     std::function<bool(std::int64_t done, std::int64_t total)> onQuantized;
+    const std::atomic<bool>* cancel = nullptr; ///< looked at between modules while weights are packed; may be null
     bool mtp = true;                    ///< run the MTP layer where the model has one; it takes KV rows of its own
     /// A GPU reads whole blocks of 64 tokens through kernels for many rows; off: all through those of decode.
     bool prefillBlocks = true;
@@ -72,5 +74,12 @@ Result<std::vector<std::string>> resolveDevices(const std::vector<std::string>& 
 /// The backend for options.device, which must come from resolveDevices().
 Result<std::unique_ptr<Backend>> makeBackend(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
                                              const BackendOptions& options);
+
+/// Lets go of all that this process has on a device that failed, so that makeBackend() may work there again. No backend
+/// may be left on it.
+void resetDevice(const std::string& device);
+
+/// engine/backend/cuda_backend.cpp
+void resetCudaDevice(const std::string& device);
 
 } // namespace octavo::engine

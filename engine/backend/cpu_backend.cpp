@@ -377,6 +377,30 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
     return {};
 }
 
+Result<void> CpuBackend::reserveStep(SlotId slot, int rows)
+{
+    OCTAVO_TRY(CpuSequence * sequence, find(slot));
+    return makeReady(*sequence, std::size_t(std::max(rows, 1)));
+}
+
+/// All that a step of `rows` rows takes; nothing the second time.
+Result<void> CpuBackend::makeReady(CpuSequence& sequence, std::size_t rows)
+{
+    OCTAVO_CHECK(prepareRows(sequence, std::int64_t(rows)));
+    OCTAVO_CHECK(makeRoom(sequence, std::int64_t(rows)));
+    if (sequence.unfilled() >= mostUnfilled)
+        OCTAVO_CHECK(fillMtp(sequence));
+    const std::size_t bytes = rows * std::size_t(m_recurrent.layers * m_recurrent.pendingFloats()) * sizeof(float);
+    if (rows > 1 && sequence.pending.bytes() < bytes) {
+        sequence.pending = BigPages(bytes);
+        if (sequence.pending.empty())
+            return Error{ErrorCode::OutOfMemory, "No memory was left for the state of " + std::to_string(rows) +
+                                                     " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
+        countMemory();
+    }
+    return {};
+}
+
 Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<float> logits)
 {
     const std::size_t vocab = std::size_t(m_model.config.vocabSize);
@@ -399,22 +423,8 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
                                                      std::to_string(logits.size() / vocab) + " rows of logits"};
     if (rows == 0)
         return {};
-    for (const CpuRows& entry : m_rows) {
-        const std::size_t count = entry.tokens.size();
-        OCTAVO_CHECK(prepareRows(*entry.sequence, std::int64_t(count)));
-        OCTAVO_CHECK(makeRoom(*entry.sequence, std::int64_t(count)));
-        if (entry.sequence->unfilled() >= mostUnfilled)
-            OCTAVO_CHECK(fillMtp(*entry.sequence));
-        const std::size_t bytes =
-            count * std::size_t(m_recurrent.layers * m_recurrent.pendingFloats()) * sizeof(float);
-        if (count > 1 && entry.sequence->pending.bytes() < bytes) {
-            entry.sequence->pending = BigPages(bytes);
-            if (entry.sequence->pending.empty())
-                return Error{ErrorCode::OutOfMemory, "No memory was left for the state of " + std::to_string(count) +
-                                                         " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
-            countMemory();
-        }
-    }
+    for (const CpuRows& entry : m_rows)
+        OCTAVO_CHECK(makeReady(*entry.sequence, entry.tokens.size()));
     m_sparseRows.clear();
     for (const CpuRows& entry : m_rows)
         m_sparseRows.emplace_back(entry.sequence, int(entry.tokens.size()));
@@ -597,9 +607,9 @@ std::shared_ptr<CpuBackend::ImageStorage> CpuBackend::newImage(const CpuSequence
     return storage;
 }
 
-Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const std::byte> state,
-                                           std::span<const std::byte> rows)
+Result<void> CpuBackend::beginRestore(SequenceRestore& restore)
 {
+    const auto& [length, state, rows, slot, copied] = restore;
     if (length < 1 || length > m_model.config.maxPositions)
         return Error{ErrorCode::InvalidArgument, "A saved sequence has " + std::to_string(length) +
                                                      " tokens, expected 1 to " +
@@ -617,36 +627,55 @@ Result<SlotId> CpuBackend::restoreSequence(std::int64_t length, std::span<const 
                                                    std::to_string(state.size()) + " and " +
                                                    std::to_string(rows.size()) + " bytes, expected " +
                                                    std::to_string(stateBytes) + " and " + std::to_string(rowBytes)};
-    OCTAVO_TRY(const SlotId slot, createSequence(length));
+    OCTAVO_TRY(restore.slot, createSequence(length));
     CpuSequence& sequence = *m_sequences.at(slot);
     sequence.length = length; // frozen from here on, so it takes no more than its image
     const bool room = sequence.kv.prepareWithHole(length, 1, tierPages);
     if (const auto tier = m_sparse.prepareRestore(sequence, length); !tier || !room) {
-        destroySequence(slot);
+        destroySequence(std::exchange(restore.slot, noSlot));
         return tier ? Error{ErrorCode::OutOfMemory, "No memory was left for a saved sequence of " +
                                                         std::to_string(length) + " tokens"}
                     : tier.error();
     }
     std::memcpy(sequence.recurrentPages->as<std::byte>(), state.data(), std::size_t(recurrentBytes));
-    m_forward.parallel()(pages, [&](std::int64_t page) {
-        if (!sequence.kv.holds(int(page)))
-            return;
-        const bool isRecent = tierPages > 0 && page > 0;
-        const std::byte* from = isRecent ? state.data() + recurrentBytes + (page - tierPages) * pageBytes
-                                         : rows.data() + page * pageBytes;
-        std::memcpy(sequence.kv.pageData(int(page)), from, std::size_t(pageBytes));
-    });
-    if (sequence.sparse) {
-        HostTier& tier = sequence.sparse->tier();
-        const int layers = tier.shape().numLayers;
-        m_forward.parallel()(tier.pagesPerLayer() * layers, [&](std::int64_t index) {
-            tier.restorePage(int(index % layers), index / layers,
-                             rows.data() + pageBytes + index * tier.shape().pageBytes());
+    if (tierPages > 0) { // the recent pages change with every token, so they are of the state
+        m_forward.parallel()(pages - tierPages, [&](std::int64_t page) {
+            std::memcpy(sequence.kv.pageData(tierPages + int(page)), state.data() + recurrentBytes + page * pageBytes,
+                        std::size_t(pageBytes));
         });
     }
     countTier();
     countMemory();
-    return slot;
+    return {};
+}
+
+/// Rows are the int8 pages, all of them or the first alone, then the tier's pages.
+Result<void> CpuBackend::continueRestore(SequenceRestore& restore, std::int64_t atMost)
+{
+    OCTAVO_TRY(CpuSequence * sequence, find(restore.slot));
+    const std::int64_t pageBytes = m_pages.shape().pageBytes();
+    const std::int64_t pages = sequence->sparse ? 1 : (restore.length + cpu::pageTokens - 1) / cpu::pageTokens;
+    const std::byte* rows = restore.rows.data();
+    if (restore.copied < pages * pageBytes) {
+        const std::int64_t first = restore.copied / pageBytes;
+        const std::int64_t count = std::min(pages - first, std::max<std::int64_t>(atMost / pageBytes, 1));
+        m_forward.parallel()(count, [&](std::int64_t i) {
+            std::memcpy(sequence->kv.pageData(int(first + i)), rows + (first + i) * pageBytes, std::size_t(pageBytes));
+        });
+        restore.copied += count * pageBytes;
+        return {};
+    }
+    HostTier& tier = sequence->sparse->tier();
+    const std::int64_t layers = tier.shape().numLayers, unit = tier.shape().pageBytes();
+    const std::int64_t first = (restore.copied - pageBytes) / unit;
+    const std::int64_t count =
+        std::min(tier.pagesPerLayer() * layers - first, std::max<std::int64_t>(atMost / unit, 1));
+    m_forward.parallel()(count, [&](std::int64_t i) {
+        const std::int64_t index = first + i;
+        tier.restorePage(int(index % layers), index / layers, rows + pageBytes + index * unit);
+    });
+    restore.copied += count * unit;
+    return {};
 }
 
 Result<KeyStatistics> CpuBackend::keyStatistics(SlotId slot, std::int64_t mostKeys)

@@ -30,14 +30,15 @@ public:
     void destroySequence(SlotId slot) override;
     std::int64_t length(SlotId slot) const override;
     Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
+    Result<void> reserveStep(SlotId slot, int rows) override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(SlotId slot, int keptRows) override;
     bool hasMtp() const override { return m_model.mtp.has_value(); }
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     std::string imageFormat() const override;
     Result<SequenceImage> imageOf(SlotId slot, ImageRows rows) override;
-    Result<SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
-                                   std::span<const std::byte> rows) override;
+    Result<void> beginRestore(SequenceRestore& restore) override;
+    Result<void> continueRestore(SequenceRestore& restore, std::int64_t atMost) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
 
     /// For evaluation: sums over a sequence's keys, from which a sketch basis is fitted.
@@ -60,6 +61,7 @@ private:
     Result<void> prepareRows(CpuSequence& sequence, std::int64_t count);
     /// Whole int8 pages that a sequence may still take.
     std::int64_t pagesToTake(std::int64_t length, std::int64_t maxTokens, std::int64_t held) const;
+    Result<void> makeReady(CpuSequence& sequence, std::size_t rows);
     /// MTP's rows up to the newest position's.
     Result<void> fillMtp(CpuSequence& sequence);
     void countMemory();

@@ -50,7 +50,7 @@ public:
     explicit KvRows(KvPagePool& pool) : m_pool(&pool) {}
 
     /// Makes positions [length, length + tokens) writable: adds pages and copies one that is shared. False when memory
-    /// ran out; the rows are then as they were.
+    /// ran out: every row holds what it held, and what was added so far stays for another try.
     bool prepare(std::int64_t length, std::int64_t tokens);
     /// Shares the pages that hold the first `length` positions of `other`.
     void shareFrom(const KvRows& other, std::int64_t length);

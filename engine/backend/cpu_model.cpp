@@ -161,16 +161,22 @@ std::int64_t bytesOf(const CpuLayer& layer)
 Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
                                 const BackendOptions& options, int threads)
 {
+    const Error cancelled{ErrorCode::Cancelled, "loading " + weights->dir.string() + " was cancelled"};
+    const auto isCancelled = [&options] { return options.cancel && options.cancel->load(); };
     OCTAVO_CHECK(checkSizes(config));
     CpuModel model;
     model.config = config;
     LayerLoader loader(config, *weights, options, threads);
     for (const LayerWeights& source : weights->layers) {
+        if (isCancelled())
+            return cancelled;
         OCTAVO_TRY(CpuLayer layer, loader.layer(source));
         layer.kindIndex = layer.attention ? model.attentionLayers++ : model.gdnLayers++;
         model.bytes += bytesOf(layer);
         model.layers.push_back(std::move(layer));
     }
+    if (isCancelled())
+        return cancelled;
     model.finalNorm = weights->finalNorm;
     const LinearWeight& head = weights->head();
     const bool int8 = head.format != LinearWeight::Format::Int4 && head.outFeatures >= int8HeadOutputs;

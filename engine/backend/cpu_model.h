@@ -5,6 +5,7 @@
 #include "engine/backend/backend_factory.h"
 #include "engine/backend/cpu_linear.h"
 
+#include <atomic>
 #include <optional>
 
 namespace octavo::engine
@@ -52,7 +53,8 @@ struct CpuModel {
     int kvLayers() const { return attentionLayers + (mtp ? 1 : 0); }
 
     /// Fails with Unsupported where a size does not suit the kernels (each must be a multiple of 16).
-    /// With BackendOptions::quantize also with FormatInvalid for weights that are no numbers, and with Cancelled.
+    /// With BackendOptions::quantize also with FormatInvalid for weights that are no numbers. With Cancelled where
+    /// BackendOptions::cancel, which is looked at between layers, or onQuantized says so.
     static Result<CpuModel> load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
                                  const BackendOptions& options, int threads);
 };

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <charconv>
+#include <cstdio>
 #include <filesystem>
 #include <fstream>
 #include <numeric>
@@ -95,6 +96,14 @@ Result<std::unique_ptr<Backend>> makeCudaBackend(const ModelConfig& config, std:
     return CudaBackend::create(config, std::move(weights), options);
 }
 
+void resetCudaDevice(const std::string& device)
+{
+    int index = 0;
+    if (std::sscanf(device.c_str(), "cuda:%d", &index) == 1 && cudaSetDevice(index) == cudaSuccess)
+        cudaDeviceReset();
+    cudaGetLastError(); // what is left of the failure is not the next backend's
+}
+
 Result<std::unique_ptr<Backend>> CudaBackend::create(const ModelConfig& config,
                                                      std::shared_ptr<const ModelWeights> weights,
                                                      const BackendOptions& options)
@@ -141,7 +150,7 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_multiprocessors = properties.multiProcessorCount;
     m_budget = options.memoryBudgetBytes;
     OCTAVO_TRY(m_stream, CudaStream::create());
-    OCTAVO_TRY(m_model, CudaModel::load(m_config, weights, options.mtp));
+    OCTAVO_TRY(m_model, CudaModel::load(m_config, weights, options.mtp, options.cancel));
 
     const ModelConfig& c = m_config;
     const std::int64_t limit = options.contextLimit > 0 ? options.contextLimit : c.maxPositions;

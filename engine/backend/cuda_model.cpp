@@ -249,7 +249,8 @@ Result<CudaLayer> CudaModel::uploadLayer(const ModelConfig& config, const LayerW
     return layer;
 }
 
-Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights, bool withMtp)
+Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights, bool withMtp,
+                                  const std::atomic<bool>* cancel)
 {
     CudaModel model;
     const LinearWeight* embedding = &weights.embedding;
@@ -266,6 +267,8 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
         frequencies.push_back(float(std::pow(config.ropeTheta, -2.0 * j / config.rotaryDim)));
     OCTAVO_TRY(model.ropeFrequencies, model.upload(frequencies));
     for (const LayerWeights& source : weights.layers) {
+        if (cancel && cancel->load())
+            return Error{ErrorCode::Cancelled, "loading " + weights.dir.string() + " was cancelled"};
         OCTAVO_TRY(CudaLayer layer, model.uploadLayer(config, source));
         model.layers.push_back(layer);
     }

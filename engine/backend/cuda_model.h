@@ -10,6 +10,7 @@
 #include "kernels/cuda/views.h"
 #include "kernels/cuda/w4_gemm.h"
 
+#include <atomic>
 #include <cuda_bf16.h>
 
 #include <functional>
@@ -64,8 +65,10 @@ public:
     static Result<void> check(const ModelConfig& config);
 
     /// Packs and copies every weight to the current device. Needs check(). On error nothing stays allocated.
-    /// `withMtp`: its layer too, where the checkpoint has one.
-    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights, bool withMtp);
+    /// `withMtp`: its layer too, where the checkpoint has one. `cancel`, which may be null, is looked at between layers;
+    /// then Cancelled.
+    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights, bool withMtp,
+                                  const std::atomic<bool>* cancel = nullptr);
 
     std::vector<CudaLayer> layers;
     CudaLinear embedding; ///< dense

@@ -10,6 +10,12 @@
 
 namespace octavo::engine {
 
+/// Whether freeing memory may help, of the host or of a device.
+inline bool isOutOfMemory(const Error& error)
+{
+    return error.code == ErrorCode::OutOfMemory || error.code == ErrorCode::DeviceOutOfMemory;
+}
+
 /// call()'s Result, or what it threw: OutOfMemory for a failed allocation, DeviceFailure for anything else, since
 /// nobody knows what state the device is in then. `doing` ends "memory ran out while ...".
 template <typename Call>

@@ -11,6 +11,7 @@
 #include <exception>
 #include <system_error>
 #include <unordered_map>
+#include <utility>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -72,8 +73,10 @@ ContextStore::ContextStore(Options options)
     list();
     try {
         m_thread = std::thread([this] { run(); });
+        m_opener = std::thread([this] { runOpenings(); });
     } catch (const std::system_error& failure) {
-        spdlog::warn("contexts are not saved: no thread could be started for it ({})", failure.what());
+        spdlog::warn("contexts are not {}: no thread could be started for it ({})",
+                     m_thread.joinable() ? "opened again" : "saved", failure.what());
     }
 }
 
@@ -96,10 +99,13 @@ ContextStore::~ContextStore()
         const std::scoped_lock lock(m_mutex);
         m_closing = true;
         m_deadline = std::chrono::steady_clock::now() + writingAtTheEnd;
+        ++m_openingSerial;
     }
     m_changed.notify_all();
-    if (m_thread.joinable())
-        m_thread.join();
+    for (std::thread* thread : {&m_thread, &m_opener}) {
+        if (thread->joinable())
+            thread->join();
+    }
 }
 
 /// Takes in what other stores have written or removed since.
@@ -167,17 +173,27 @@ std::optional<ContextStore::Hit> ContextStore::longest(std::span<const TokenId> 
 
 Result<ContextStore::Opened> ContextStore::open(const Hit& hit, std::span<const TokenId> prompt)
 {
-    const auto opened = [&]() -> Result<Opened> {
-        OCTAVO_TRY(const SavedContext file, SavedContext::open(hit.file));
-        if (file.info().modelKey != m_options.modelKey)
-            return Error{ErrorCode::Unsupported, hit.file.string() + ": the saved context is another model's"};
-        OCTAVO_TRY(std::vector<TokenId> tokens, file.tokens());
-        const auto length = std::size_t(hit.length);
-        if (tokens.size() < length || !std::ranges::equal(std::span(tokens).first(length), prompt.first(length)))
-            return Error{ErrorCode::FormatInvalid, hit.file.string() + ": the saved context holds other tokens"};
-        OCTAVO_TRY(SavedContext::Image image, file.imageAt(hit.length));
-        return Opened{std::make_shared<const std::vector<TokenId>>(std::move(tokens)), std::move(image)};
-    }();
+    return note(hit, read(hit, prompt, {}));
+}
+
+/// Touches nothing but the file.
+Result<ContextStore::Opened> ContextStore::read(const Hit& hit, std::span<const TokenId> prompt,
+                                                const std::function<bool()>& stop) const
+{
+    OCTAVO_TRY(const SavedContext file, SavedContext::open(hit.file));
+    if (file.info().modelKey != m_options.modelKey)
+        return Error{ErrorCode::Unsupported, hit.file.string() + ": the saved context is another model's"};
+    OCTAVO_TRY(std::vector<TokenId> tokens, file.tokens());
+    const auto length = std::size_t(hit.length);
+    if (tokens.size() < length || !std::ranges::equal(std::span(tokens).first(length), prompt.first(length)))
+        return Error{ErrorCode::FormatInvalid, hit.file.string() + ": the saved context holds other tokens"};
+    OCTAVO_TRY(SavedContext::Image image, file.imageAt(hit.length, stop));
+    return Opened{std::make_shared<const std::vector<TokenId>>(std::move(tokens)), std::move(image)};
+}
+
+/// Takes note of what came of reading a file.
+Result<ContextStore::Opened> ContextStore::note(const Hit& hit, Result<Opened> opened)
+{
     if (!opened) {
         Error error = opened.error();
         const bool isDamaged = error.code == ErrorCode::FormatInvalid;
@@ -196,6 +212,66 @@ Result<ContextStore::Opened> ContextStore::open(const Hit& hit, std::span<const 
             known.lastUsed = now;
     }
     return opened;
+}
+
+bool ContextStore::beginOpening(Hit hit, SharedTokens prompt)
+{
+    {
+        const std::scoped_lock lock(m_mutex);
+        if (!m_opener.joinable() || m_opening)
+            return false;
+        m_opening = Opening{++m_openingSerial, std::move(hit), std::move(prompt), false, std::nullopt};
+    }
+    m_changed.notify_all();
+    return true;
+}
+
+void ContextStore::waitForOpening(std::chrono::milliseconds atMost)
+{
+    std::unique_lock lock(m_mutex);
+    m_changed.wait_for(lock, atMost, [&] { return !m_opening || m_opening->result.has_value(); });
+}
+
+std::optional<Result<ContextStore::Opened>> ContextStore::takeOpened()
+{
+    std::unique_lock lock(m_mutex);
+    if (!m_opening || !m_opening->result)
+        return std::nullopt;
+    Opening done = *std::exchange(m_opening, std::nullopt);
+    lock.unlock();
+    return note(done.hit, *std::move(done.result));
+}
+
+void ContextStore::dropOpening()
+{
+    const std::scoped_lock lock(m_mutex);
+    ++m_openingSerial;
+    m_opening.reset();
+}
+
+void ContextStore::runOpenings()
+{
+    std::unique_lock lock(m_mutex);
+    for (;;) {
+        m_changed.wait(lock, [&] { return (m_opening && !m_opening->isInHand) || m_closing; });
+        if (m_closing)
+            return;
+        m_opening->isInHand = true;
+        const std::uint64_t serial = m_opening->serial;
+        Result<Opened> result = Error{ErrorCode::FileUnreadable, "memory ran out"}; // so short that it takes none
+        try {
+            const Hit hit = m_opening->hit;
+            const SharedTokens prompt = m_opening->prompt;
+            lock.unlock();
+            result = read(hit, *prompt, [&] { return m_openingSerial != serial; });
+        } catch (const std::exception&) { // nothing is known against the file
+        }
+        if (!lock.owns_lock())
+            lock.lock();
+        if (m_opening && m_opening->serial == serial)
+            m_opening->result = std::move(result);
+        m_changed.notify_all();
+    }
 }
 
 bool ContextStore::wants(std::span<const TokenId> tokens)

@@ -7,7 +7,7 @@
 /// temporary name, synced and renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the
 /// state and the token ids themselves; the ids hold the prompt's template and the commit's text.
 /// Sharing  several stores, of one program or of several, may use one folder: each looks again when it has changed.
-/// Thread   one owner; a thread of its own writes. See reclaim() for what must come back to the owner.
+/// Thread   one owner; a thread of its own writes, another opens. See reclaim() for what must come back to the owner.
 /// Errors   a damaged file is refused, deleted and said so in the log; one that cannot be read now stays. The context is
 ///          read afresh in both cases. A full disk loses the file that was being written, nothing else.
 
@@ -75,6 +75,15 @@ public:
     /// Maps the file and checks its bytes against its checksums and the tokens against `prompt`.
     Result<Opened> open(const Hit& hit, std::span<const TokenId> prompt);
 
+    /// Begins open() on the thread for it: one at a time. False where one is under way or there is no such thread.
+    bool beginOpening(Hit hit, SharedTokens prompt);
+    /// What came of it; nothing while it goes on.
+    std::optional<Result<Opened>> takeOpened();
+    /// Waits for it, `atMost` so long.
+    void waitForOpening(std::chrono::milliseconds atMost);
+    /// Forgets the one that is under way.
+    void dropOpening();
+
     /// Queues a context for writing: `parts` ascend, the last is the whole. False when it is saved or queued already,
     /// or does not fit the quota.
     bool save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label);
@@ -116,8 +125,19 @@ private:
         SavedContext::Content content() const;
     };
 
+    struct Opening {
+        std::uint64_t serial = 0;
+        Hit hit;
+        SharedTokens prompt;
+        bool isInHand = false;
+        std::optional<Result<Opened>> result;
+    };
+
     void list();
     void run();
+    void runOpenings();
+    Result<Opened> read(const Hit& hit, std::span<const TokenId> prompt, const std::function<bool()>& stop) const;
+    Result<Opened> note(const Hit& hit, Result<Opened> opened);
     Result<void> write(const Job& job) const;
     bool isPending(const std::filesystem::path& file, std::int64_t* bytes);
     void makeRoom(std::int64_t bytes);
@@ -133,9 +153,11 @@ private:
     std::condition_variable m_changed;
     std::deque<Job> m_queue;      // the first is in hand
     std::vector<Job> m_done;
+    std::optional<Opening> m_opening;
+    std::atomic<std::uint64_t> m_openingSerial = 0; // of the newest one begun or dropped
     bool m_closing = false;
     std::atomic<std::chrono::steady_clock::time_point> m_deadline = std::chrono::steady_clock::time_point::max();
-    std::thread m_thread;
+    std::thread m_thread, m_opener;
 };
 
 } // namespace octavo::engine

@@ -30,8 +30,15 @@ DeviceWorker::DeviceWorker(std::unique_ptr<Backend> backend, SchedulerOptions op
 
 DeviceWorker::~DeviceWorker()
 {
+    giveUp();
+}
+
+void DeviceWorker::giveUp()
+{
     m_mailbox.close();
-    m_thread.join();
+    if (m_thread.joinable())
+        m_thread.join();
+    m_backend.reset();
 }
 
 Result<void> DeviceWorker::submit(GenerationRequest request, SharedTokens prompt, EventSink sink)
@@ -56,6 +63,11 @@ void DeviceWorker::cancel(RequestId id)
     m_mailbox.push(Cancel{id});
 }
 
+void DeviceWorker::setPriority(RequestId id, int priority)
+{
+    m_mailbox.push(Prioritise{id, priority});
+}
+
 void DeviceWorker::releaseAgent(AgentId agent)
 {
     m_mailbox.push(Release{agent});
@@ -63,9 +75,11 @@ void DeviceWorker::releaseAgent(AgentId agent)
 
 DeviceWorker::Load DeviceWorker::load() const
 {
+    const BackendStats stats = metrics()->backend;
     const std::int64_t budget = m_options.memoryBudgetBytes;
-    const std::int64_t used = metrics()->backend.memoryUsedBytes - m_info.weightBytes;
-    return {m_failed.load(), m_requests.load(), budget > 0 ? std::max<std::int64_t>(budget - used, 0) : 0};
+    const std::int64_t left = budget > 0 ? budget + m_info.weightBytes - stats.memoryUsedBytes
+                                         : stats.memoryTotalBytes - stats.memoryUsedBytes; // a device of its own
+    return {m_failed.load(), m_requests.load(), std::max<std::int64_t>(left, 0)};
 }
 
 std::int64_t DeviceWorker::residentPrefix(std::span<const TokenId> prompt) const
@@ -144,6 +158,8 @@ void DeviceWorker::obey(Scheduler& scheduler, Command&& command)
         }
     } else if (const auto* cancel = std::get_if<Cancel>(&command)) {
         scheduler.cancel(cancel->id);
+    } else if (const auto* changed = std::get_if<Prioritise>(&command)) {
+        scheduler.setPriority(changed->id, changed->priority);
     } else {
         scheduler.releaseAgent(std::get<Release>(command).agent);
     }

@@ -41,7 +41,10 @@ public:
     /// As Scheduler::submit(). Fails with Busy when the mailbox is full; then no event follows.
     Result<void> submit(GenerationRequest request, SharedTokens prompt, EventSink sink);
     void cancel(RequestId id);
+    void setPriority(RequestId id, int priority);
     void releaseAgent(AgentId agent);
+    /// Joins and frees the backend; what was last published stays. For a device that has failed.
+    void giveUp();
 
     Load load() const;
     /// How many tokens of `prompt` this device held or was reading when it last published.
@@ -59,17 +62,21 @@ private:
     struct Cancel {
         RequestId id;
     };
+    struct Prioritise {
+        RequestId id;
+        int priority;
+    };
     struct Release {
         AgentId agent;
     };
-    using Command = std::variant<Submit, Cancel, Release>;
+    using Command = std::variant<Submit, Cancel, Prioritise, Release>;
 
     void run();
     void failAll(Scheduler& scheduler, ErrorCode code, const char* why);
     void obey(Scheduler& scheduler, Command&& command);
     void publish(Scheduler& scheduler);
 
-    const std::unique_ptr<Backend> m_backend;
+    std::unique_ptr<Backend> m_backend;
     const SchedulerOptions m_options;
     const BackendInfo m_info;
     Mailbox<Command> m_mailbox{mailboxCapacity};

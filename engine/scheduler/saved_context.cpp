@@ -257,7 +257,7 @@ Result<void> SavedContext::checkStates() const
 }
 
 /// The first `bytes` of a run, and what stands in the block that they end in.
-Result<void> SavedContext::checkRows(std::size_t run, std::int64_t bytes) const
+Result<void> SavedContext::checkRows(std::size_t run, std::int64_t bytes, const std::function<bool()>& stop) const
 {
     const Head& head = *m_head;
     ::posix_fadvise(m_descriptor->value, head.rowsAt(run), bytes, POSIX_FADV_SEQUENTIAL);
@@ -268,13 +268,15 @@ Result<void> SavedContext::checkRows(std::size_t run, std::int64_t bytes) const
         return readFailed(m_info.file, code);
     for (std::size_t block = 0; block < hashes.size(); ++block) {
         const std::int64_t begin = std::int64_t(block) * blockBytes;
+        if (stop && stop())
+            return Error{ErrorCode::Cancelled, m_info.file.string() + ": it is not needed any more"};
         OCTAVO_CHECK(checkRange(head.rowsAt(run) + begin, std::min(blockBytes, std::int64_t(head.rowBytes[run]) - begin),
                                 hashes[block], "its keys and values"));
     }
     return {};
 }
 
-Result<SavedContext::Image> SavedContext::imageAt(std::int64_t position) const
+Result<SavedContext::Image> SavedContext::imageAt(std::int64_t position, const std::function<bool()>& stop) const
 {
     const auto point = std::ranges::find(m_info.resume, position, &ResumePoint::position);
     if (point == m_info.resume.end())
@@ -284,7 +286,7 @@ Result<SavedContext::Image> SavedContext::imageAt(std::int64_t position) const
     const auto run = std::size_t(m_head->resume[index].run);
     // By read() first: a disk that fails under a map ends the program, under read() it gives an error.
     OCTAVO_CHECK(checkStates());
-    OCTAVO_CHECK(checkRows(run, std::int64_t(m_head->resume[index].rowBytes)));
+    OCTAVO_CHECK(checkRows(run, std::int64_t(m_head->resume[index].rowBytes), stop));
     auto mapping = std::make_shared<Mapping>();
     mapping->bytes = std::size_t(m_info.bytes);
     mapping->data = ::mmap(nullptr, mapping->bytes, PROT_READ, MAP_PRIVATE, m_descriptor->value, 0);
@@ -303,7 +305,7 @@ Result<void> SavedContext::verify() const
     OCTAVO_CHECK(tokens());
     OCTAVO_CHECK(checkStates());
     for (std::size_t run = 0; run < numRuns; ++run)
-        OCTAVO_CHECK(checkRows(run, std::int64_t(m_head->rowBytes[run])));
+        OCTAVO_CHECK(checkRows(run, std::int64_t(m_head->rowBytes[run]), {}));
     return {};
 }
 

@@ -71,8 +71,9 @@ public:
     /// All token ids, checked.
     Result<std::vector<TokenId>> tokens() const;
 
-    /// State and rows of a resume point, checked, and with them all states and checksums.
-    Result<Image> imageAt(std::int64_t position) const;
+    /// State and rows of a resume point, checked, and with them all states and checksums. `stop` is asked between blocks
+    /// of 4 MiB; then ErrorCode::Cancelled.
+    Result<Image> imageAt(std::int64_t position, const std::function<bool()>& stop = {}) const;
 
     /// Reads all of it.
     Result<void> verify() const;
@@ -110,7 +111,7 @@ private:
     SavedContext() = default;
     Result<void> checkRange(std::int64_t offset, std::int64_t bytes, std::uint64_t hash, const char* what) const;
     Result<void> checkStates() const;
-    Result<void> checkRows(std::size_t run, std::int64_t bytes) const;
+    Result<void> checkRows(std::size_t run, std::int64_t bytes, const std::function<bool()>& stop) const;
 
     SavedContextInfo m_info;
     std::shared_ptr<const Head> m_head;

@@ -7,6 +7,7 @@
 
 #include <algorithm>
 #include <cassert>
+#include <chrono>
 
 #define XXH_INLINE_ALL
 #include <xxhash.h>
@@ -17,12 +18,7 @@ namespace {
 constexpr std::int64_t shortRead = 2048;         // a question after its context, not a context
 constexpr std::int64_t passedOverUs = 2'000'000; // after this long any reader gets a slice
 constexpr std::int64_t closestBeforeEnd = 64;    // parts of a context: the last checkpoint before its end
-constexpr std::int64_t worthWaiting = 256;       // tokens; less is read twice sooner than waited for
-
-bool isOutOfMemory(const Error& error)
-{
-    return error.code == ErrorCode::OutOfMemory || error.code == ErrorCode::DeviceOutOfMemory;
-}
+constexpr std::chrono::milliseconds briefly{5};
 
 std::string mebibytes(std::int64_t bytes)
 {
@@ -81,6 +77,7 @@ Scheduler::~Scheduler()
 {
     m_options.readAnswersWhenIdle = false;
     cancelAll();
+    dropReopening();
     if (m_failure)
         m_cache.abandon();
 }
@@ -110,6 +107,14 @@ void Scheduler::cancel(RequestId id)
             finish(*task, FinishReason::Cancelled);
     }
     removeEnded();
+}
+
+void Scheduler::setPriority(RequestId id, int priority)
+{
+    for (const auto& task : m_tasks) {
+        if (task->request.id == id && !task->isIdleWork())
+            task->request.priority = priority;
+    }
 }
 
 void Scheduler::releaseAgent(AgentId agent)
@@ -153,6 +158,7 @@ bool Scheduler::runRound()
         return false;
     if (m_store && m_store->reclaim())
         m_admissionDue = true; // their memory is free
+    goOnReopening();
     admit();
     failUndelivered();
     std::vector<Task*> writers = pickWriters();
@@ -164,8 +170,10 @@ bool Scheduler::runRound()
             return true;
         }
     }
+    if (writers.empty() && m_reopening && !m_reopening->opened)
+        m_store->waitForOpening(briefly);
     if (writers.empty())
-        return m_admissionDue;
+        return m_admissionDue || m_reopening;
     writeStep(std::move(writers));
     failUndelivered();
     removeEnded();
@@ -186,11 +194,12 @@ void Scheduler::admit()
     std::ranges::stable_sort(queued, [](const Task* a, const Task* b) {
         return std::pair(a->isIdleWork(), a->request.priority) < std::pair(b->isIdleWork(), b->request.priority);
     });
-    auto running = std::ranges::count_if(m_tasks, [&](const auto& task) { return isRunning(*task); });
+    auto running =
+        std::ranges::count_if(m_tasks, [&](const auto& task) { return isRunning(*task) && !task->isIdleWork(); });
     for (Task* task : queued) {
         if (running >= m_options.maxSequences || m_failure)
             break;
-        if (!agentIsBusy(*task) && admitTask(*task))
+        if (!task->ended && !agentIsBusy(*task) && admitTask(*task))
             ++running;
     }
     removeEnded();
@@ -219,13 +228,15 @@ bool Scheduler::admitTask(Task& task)
         return false;
     // The last token is read in any case: its logits begin the answer.
     const std::int64_t reusable = task.request.maxNewTokens > 0 ? task.promptTokens() - 1 : task.readTarget;
-    PrefixCache::Hit hit = m_options.reusePrefixes ? m_cache.longest(*task.prompt, reusable) : PrefixCache::Hit{};
+    const PrefixCache::Hit hit = m_options.reusePrefixes ? m_cache.longest(*task.prompt, reusable) : PrefixCache::Hit{};
+    if (task.isIdleWork() && hit.length < task.idleFrom) {
+        end(task);
+        return false;
+    }
     task.waitingFor = m_options.reusePrefixes ? readerWorthWaitingFor(task, hit.length) : nullptr;
     if (task.waitingFor)
         return false;
-    if (const PrefixCache::Hit saved = reopen(task, hit, reusable); saved.length > hit.length)
-        hit = saved;
-    if (m_failure)
+    if (waitsForSaved(task, hit, reusable))
         return false;
 
     task.startedUs = m_options.nowUs();
@@ -241,7 +252,8 @@ bool Scheduler::admitTask(Task& task)
     if (!slot) {
         if (slot.error().code == ErrorCode::DeviceFailure)
             deviceFailed(slot.error());
-        else if (!isOutOfMemory(slot.error()) || (!someoneRuns(&task) && !(m_store && m_store->holdsImages())))
+        else if (!isOutOfMemory(slot.error()) ||
+                 !(someoneRuns(&task) || m_reopening || (m_store && m_store->holdsImages())))
             fail(task, slot.error());
         return false; // what runs or is saved will end and free its memory
     }
@@ -302,8 +314,8 @@ Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit,
                 return slot;
             refusal = slot.error();
         }
-        // Idle sequences go first; those that run are never taken from.
-        if (!m_cache.evictOne(hit.slot) && !(m_store && m_store->giveUpOne())) {
+        // Idle work takes from nobody.
+        if (task.isIdleWork() || !(giveUpOne(hit.slot) || (m_store && m_store->giveUpOne()))) {
             spdlog::debug("request {} does not fit now: {}", std::uint64_t(task.request.id), refusal.message);
             return refusal;
         }
@@ -327,39 +339,6 @@ void Scheduler::planCheckpoints(Task& task, std::int64_t held)
     task.checkpoints[roundDownToStride(task.readTarget)] = Kind::Turn;
     task.checkpoints[roundDownToStride(context)] = Kind::Context;
     task.checkpoints.erase(task.checkpoints.begin(), task.checkpoints.upper_bound(held));
-}
-
-PrefixCache::Hit Scheduler::reopen(const Task& task, const PrefixCache::Hit& held, std::int64_t limit)
-{
-    if (!m_store || !m_options.reusePrefixes)
-        return {};
-    const auto saved = m_store->longest(*task.prompt, limit);
-    if (!saved || saved->length < held.length + worthWaiting)
-        return {};
-    const std::int64_t length = saved->length;
-    const std::int64_t budget = m_options.memoryBudgetBytes;
-    while (budget > 0 && sequenceMemoryUsed() + m_backend.sequenceBytes(length) > budget) {
-        if (!m_cache.evictOne(held.slot)) // the caller falls back on what is held
-            return {};
-    }
-    const auto opened = m_store->open(*saved, *task.prompt);
-    if (!opened) {
-        spdlog::warn("{}", opened.error().message);
-        return {};
-    }
-    const auto slot = guarded("a saved context was opened", [&] {
-        return m_backend.restoreSequence(length, opened->image.state, opened->image.rows);
-    });
-    if (!slot) {
-        if (slot.error().code == ErrorCode::DeviceFailure)
-            deviceFailed(slot.error());
-        else
-            spdlog::warn("a saved context of {} tokens cannot be used: {}", length, slot.error().message);
-        return {};
-    }
-    using Kind = PrefixCache::Kind;
-    m_cache.insert(*slot, opened->tokens, length, saved->isWhole ? Kind::Context : Kind::Passage, task.request.agent);
-    return {*slot, length};
 }
 
 /// The context's end, and of the checkpoints that reading it left those nearest to an end's 64th, 32nd ... half before
@@ -502,15 +481,16 @@ void Scheduler::leaveCheckpoint(Task& task, PrefixCache::Kind kind)
     if (m_cache.holds(*task.prompt, task.done))
         return;
     const std::int64_t limit = m_options.memoryBudgetBytes;
+    const auto makeRoom = [&] { return !task.isIdleWork() && giveUpOne(); };
     while (limit > 0 && sequenceMemoryUsed() + m_backend.sequenceBytes(0) > limit) {
-        if (!m_cache.evictOne())
+        if (!makeRoom())
             return;
     }
     const auto fork = [&] {
         return guarded("a checkpoint was kept", [&] { return m_backend.forkSequence(task.slot, task.done); });
     };
     auto frozen = fork();
-    while (!frozen && isOutOfMemory(frozen.error()) && m_cache.evictOne())
+    while (!frozen && isOutOfMemory(frozen.error()) && makeRoom())
         frozen = fork();
     if (frozen) {
         m_cache.insert(*frozen, task.prompt, task.done, kind, task.request.agent);
@@ -536,6 +516,21 @@ void Scheduler::startWriting(Task& task, std::span<const float> logits)
 std::int64_t Scheduler::sequenceMemoryUsed() const
 {
     return std::max<std::int64_t>(m_backend.stats().memoryUsedBytes - m_weightBytes, 0);
+}
+
+/// Frees what can be done without: work that nobody waits for, else the frozen sequence other than `keep` that was used
+/// longest ago. Those that run for someone are never taken from. False when there is nothing.
+bool Scheduler::giveUpOne(SlotId keep)
+{
+    for (const auto& task : m_tasks) {
+        const bool isWaitedFor = std::ranges::any_of(
+            m_tasks, [&](const auto& other) { return other->waitingFor == task.get() && !other->ended; });
+        if (task->isIdleWork() && isRunning(*task) && !isWaitedFor) {
+            end(*task);
+            return true;
+        }
+    }
+    return m_cache.evictOne(keep);
 }
 
 Scheduler::AgentRecord& Scheduler::record(AgentId agent)
@@ -565,6 +560,7 @@ void Scheduler::readAnswerWhenIdle(const Task& task)
     auto idle = std::make_unique<Task>(std::move(request), EventSink{}, std::move(tokens), m_options.nowUs(),
                                        *m_options.tokenizer);
     idle->readTarget = target;
+    idle->idleFrom = roundDownToStride(task.promptTokens());
     m_tasks.push_back(std::move(idle));
     m_admissionDue = true;
 }

@@ -6,7 +6,9 @@
 /// Order    short reads come before long ones, then smaller priority, then who was served least recently; a reader that
 ///          was passed over for two seconds comes next. Between two slices stands at least one step of all writers.
 /// Memory   reserved before a request starts. What does not fit waits while others run, and is refused with used,
-///          limit and needed when there is nothing left to wait for; frozen sequences are given up first.
+///          limit and needed when there is nothing left to wait for; idle work and frozen sequences are given up first.
+/// Idle     while nobody asks, the newest answers are read for the questions that may follow: where their prompts are
+///          held, in memory that nobody else has.
 /// Sharing  a request whose beginning another one is reading waits for that instead of reading it again.
 /// Saving   a context's image shares its sequences' memory, and counts as the device's where they are gone. It is given
 ///          up before a request is refused.
@@ -46,6 +48,7 @@ struct SchedulerOptions {
     bool readAnswersWhenIdle = true;         ///< so that a follow-up question finds the last answer read
     std::filesystem::path savedContexts;     ///< folder for contexts on disk; empty: none are kept
     std::int64_t savedContextsQuota = 0;     ///< bytes
+    std::int64_t restoreSlice = 32 << 20;    ///< bytes of a saved context that are copied between two steps
     std::uint64_t modelHash = 0;             ///< of model and tokenizer, for saved contexts
     std::string modelName;                   ///< for people who list them
     SlicePlanner::Limits slices;
@@ -61,6 +64,7 @@ public:
     /// `prompt` takes the place of request.prompt; both must have passed checkRequest().
     void submit(GenerationRequest request, SharedTokens prompt, EventSink sink, std::int64_t submittedUs);
     void cancel(RequestId id);
+    void setPriority(RequestId id, int priority);
     void releaseAgent(AgentId agent);
     void cancelAll();
     /// Ends all that is left in Failed; the device works on. For what runRound() or cancel() threw. Does not throw: where
@@ -91,12 +95,27 @@ private:
         MtpAcceptance mtp;
     };
 
+    /// A saved context on its way into memory: its file is checked on the store's thread, then its rows are copied a
+    /// part at a time.
+    struct Reopening {
+        Task* task = nullptr; // who waits for it
+        ContextStore::Hit saved;
+        std::optional<ContextStore::Opened> opened; // null: still being checked
+        SequenceRestore restore;
+    };
+
     void admit();
     bool admitTask(Task& task);
     const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
     Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
     void planCheckpoints(Task& task, std::int64_t held);
-    PrefixCache::Hit reopen(const Task& task, const PrefixCache::Hit& held, std::int64_t limit);
+    // Saved contexts that are opened: scheduler_reopening.cpp
+    bool waitsForSaved(Task& task, const PrefixCache::Hit& held, std::int64_t limit);
+    void goOnReopening();
+    Result<void> beginRestoring();
+    void endReopening(const Error& error);
+    void dropReopening();
+
     void saveContext(const Task& task, SlotId frozen);
     std::vector<PrefixCache::Hit> resumePoints(const Task& task, SlotId frozen) const;
 
@@ -106,6 +125,7 @@ private:
     void leaveCheckpoint(Task& task, PrefixCache::Kind kind);
     void startWriting(Task& task, std::span<const float> logits);
 
+    void makeReady(std::vector<Task*>& writers);
     void writeStep(std::vector<Task*> writers);
     // Drafts: scheduler_drafts.cpp
     void planDrafts(std::span<Task* const> writers);
@@ -133,13 +153,17 @@ private:
     bool isRunning(const Task& task) const { return task.state != Task::State::Queued && !task.ended; }
     bool agentIsBusy(const Task& task) const;
     bool someoneRuns(const Task* except) const;
+    bool giveUpOne(SlotId keep = noSlot);
     std::int64_t sequenceMemoryUsed() const;
     AgentRecord& record(AgentId agent);
+
+    static constexpr std::int64_t worthWaiting = 256; // tokens; less is read twice sooner than waited for
 
     Backend& m_backend;
     SchedulerOptions m_options;
     PrefixCache m_cache;
     std::unique_ptr<ContextStore> m_store; // null: contexts are not saved
+    std::optional<Reopening> m_reopening;  // one at a time
     SlicePlanner m_planner;
     StepCost m_stepCost, m_passCost; // rows of a step, chains of an MTP pass
     std::vector<std::unique_ptr<Task>> m_tasks; // in order of arrival

@@ -35,11 +35,39 @@ std::vector<Task*> Scheduler::pickWriters()
     return writers;
 }
 
+/// Finds room for the rows of each writer by itself: frozen sequences are given up for it, then its drafts, and one that
+/// finds none ends alone.
+void Scheduler::makeReady(std::vector<Task*>& writers)
+{
+    std::erase_if(writers, [&](Task* task) {
+        while (!m_failure) {
+            const auto ready = guarded("an answer was written", [&] {
+                return m_backend.reserveStep(task->slot, 1 + int(task->draft.tokens.size()));
+            });
+            if (ready)
+                return false;
+            if (ready.error().code == ErrorCode::DeviceFailure)
+                deviceFailed(ready.error());
+            else if (isOutOfMemory(ready.error()) && (giveUpOne() || (m_store && m_store->giveUpOne())))
+                continue;
+            else if (isOutOfMemory(ready.error()) && !task->draft.tokens.empty())
+                task->draft.tokens.clear();
+            else {
+                fail(*task, ready.error());
+                return true;
+            }
+        }
+        return true;
+    });
+}
+
 void Scheduler::writeStep(std::vector<Task*> writers)
 {
     const std::int64_t begin = m_options.nowUs();
     planDrafts(writers);
-    if (m_failure)
+    if (!m_failure)
+        makeReady(writers);
+    if (m_failure || writers.empty())
         return;
     std::vector<StepEntry> entries;
     std::vector<std::vector<TokenId>> rowsOf;
@@ -238,6 +266,8 @@ void Scheduler::end(Task& task)
         m_backend.destroySequence(task.slot);
     task.slot = noSlot;
     m_admissionDue = true;
+    if (m_reopening && m_reopening->task == &task)
+        dropReopening();
     for (const auto& other : m_tasks) {
         if (other->waitingFor == &task)
             other->waitingFor = nullptr;

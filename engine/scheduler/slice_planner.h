@@ -20,7 +20,7 @@ public:
 
     explicit SlicePlanner(const Limits& limits) : m_limits(limits) {}
 
-    /// Tokens for the next slice from `position` with `left` to go: a multiple of 64, or all that is left.
+    /// Tokens for the next slice with `left` to go: a multiple of 64, or all that is left.
     int sliceFor(std::int64_t left, bool besideWriters) const;
 
     void recordSlice(std::int64_t tokens, std::int64_t durationUs, bool besideWriters, bool shortRead);

@@ -133,6 +133,11 @@ Result<void> FakeBackend::prefill(SlotId slot, std::span<const TokenId> tokens, 
     return {};
 }
 
+Result<void> FakeBackend::reserveStep(SlotId slot, int rows)
+{
+    return m_device->onReserve ? m_device->onReserve(slot, rows) : Result<void>();
+}
+
 Result<void> FakeBackend::step(std::span<const StepEntry> entries, std::span<float> logits)
 {
     if (m_device->onCall)
@@ -249,23 +254,39 @@ Result<SequenceImage> FakeBackend::imageOf(SlotId slot, ImageRows rows)
     return image;
 }
 
-Result<SlotId> FakeBackend::restoreSequence(std::int64_t length, std::span<const std::byte> state,
-                                            std::span<const std::byte> rows)
+Result<void> FakeBackend::beginRestore(SequenceRestore& restore)
 {
-    OCTAVO_CHECK(maybeFail("restoreSequence"));
-    const auto count = std::size_t(length);
-    if (state.size() != sizeof(std::uint64_t) || rows.size() != count * sizeof(TokenId))
+    OCTAVO_CHECK(maybeFail("beginRestore"));
+    const auto count = std::size_t(restore.length);
+    if (restore.state.size() != sizeof(std::uint64_t) || restore.rows.size() != count * sizeof(TokenId))
         return Error{ErrorCode::FormatInvalid, "a fake image of another size"};
     Sequence sequence;
     sequence.states.resize(count); // only the last one leads on
     sequence.tokens.resize(count);
-    std::memcpy(&sequence.states.back(), state.data(), state.size());
-    std::memcpy(sequence.tokens.data(), rows.data(), rows.size());
-    for (TokenId& row : sequence.tokens)
-        row ^= layoutOf(length);
-    sequence.maxTokens = length;
-    sequence.ownBytes = sequenceBytes(length);
-    return add(std::move(sequence));
+    std::memcpy(&sequence.states.back(), restore.state.data(), restore.state.size());
+    sequence.maxTokens = restore.length;
+    sequence.ownBytes = sequenceBytes(restore.length);
+    OCTAVO_TRY(restore.slot, add(std::move(sequence)));
+    return {};
+}
+
+Result<void> FakeBackend::continueRestore(SequenceRestore& restore, std::int64_t atMost)
+{
+    if (m_device->onCall)
+        m_device->onCall("restore");
+    OCTAVO_CHECK(maybeFail("continueRestore"));
+    Sequence* sequence = find(restore.slot);
+    if (!sequence)
+        return Error{ErrorCode::InvalidArgument, "no such sequence"};
+    const std::int64_t count = std::min(std::int64_t(restore.rows.size()) - restore.copied, atMost);
+    std::memcpy(reinterpret_cast<std::byte*>(sequence->tokens.data()) + restore.copied,
+                restore.rows.data() + restore.copied, std::size_t(count));
+    restore.copied += count;
+    if (restore.isWhole()) {
+        for (TokenId& row : sequence->tokens)
+            row ^= layoutOf(restore.length);
+    }
+    return {};
 }
 
 FakeBackend::Sequence* FakeBackend::find(SlotId slot)

@@ -44,8 +44,10 @@ struct FakeDevice {
     float mtpChance = 0.9f;             ///< that it gives each of its tokens
     bool picksBest = false;             ///< has stepBest()
     std::int64_t tierBytesPerRow = -1;  ///< that each row of a step reads from the host tier; negative: not known
-    /// Called at the start of each prefill(), step() and draft(), on the worker's thread.
+    /// Called at the start of each prefill(), step(), draft() and continueRestore() ("restore"), on the worker's thread.
     std::function<void(const std::string& call)> onCall;
+    /// What reserveStep() gives; nothing: there is always room.
+    std::function<Result<void>(engine::SlotId slot, int rows)> onReserve;
 
     // Faults: call number `failAt` (1: the next) of any that can fail gives `fault`.
     std::atomic<int> failAt = 0;
@@ -82,6 +84,7 @@ public:
     std::int64_t length(engine::SlotId slot) const override;
     Result<void> prefill(engine::SlotId slot, std::span<const engine::TokenId> tokens,
                          std::span<float> logits) override;
+    Result<void> reserveStep(engine::SlotId slot, int rows) override;
     Result<void> step(std::span<const engine::StepEntry> entries, std::span<float> logits) override;
     bool picksBest() const override { return m_device->picksBest; }
     Result<void> stepBest(std::span<const engine::StepEntry> entries, engine::TokenId endId,
@@ -92,8 +95,8 @@ public:
                        std::span<engine::DraftChain> chains) override;
     std::string imageFormat() const override { return "fake " + m_device->name; }
     Result<engine::SequenceImage> imageOf(engine::SlotId slot, engine::ImageRows rows) override;
-    Result<engine::SlotId> restoreSequence(std::int64_t length, std::span<const std::byte> state,
-                                           std::span<const std::byte> rows) override;
+    Result<void> beginRestore(engine::SequenceRestore& restore) override;
+    Result<void> continueRestore(engine::SequenceRestore& restore, std::int64_t atMost) override;
 
 private:
     struct Sequence {

@@ -44,6 +44,8 @@ Result<void> FakeEngine::submit(GenerationRequest request, EventSink sink)
         const std::scoped_lock lock(m_mutex);
         if (m_refusal)
             return *std::exchange(m_refusal, std::nullopt);
+        if (m_loss)
+            return *m_loss;
         if (std::int64_t(request.prompt.size()) >= m_info.contextLimit)
             return Error{ErrorCode::ContextFull,
                          "the context is full: used " + std::to_string(request.contextTokens) + " tokens, limit "
@@ -65,6 +67,18 @@ void FakeEngine::cancel(RequestId id)
     m_changed.notify_all();
 }
 
+void FakeEngine::setPriority(RequestId id, int priority)
+{
+    const std::scoped_lock lock(m_mutex);
+    m_priorities[id] = priority;
+}
+
+std::map<RequestId, int> FakeEngine::priorities() const
+{
+    const std::scoped_lock lock(m_mutex);
+    return m_priorities;
+}
+
 void FakeEngine::releaseAgent(AgentId agent)
 {
     const std::scoped_lock lock(m_mutex);
@@ -77,6 +91,9 @@ MetricsSnapshot FakeEngine::metrics() const
     DeviceMetrics device;
     device.device = "fake";
     device.description = "a fake for tests";
+    const std::scoped_lock lock(m_mutex);
+    device.failed = m_loss.has_value();
+    device.failure = m_loss ? m_loss->message : std::string();
     snapshot.devices.push_back(device);
     return snapshot;
 }
@@ -88,6 +105,29 @@ void FakeEngine::resume()
         m_resumed = true;
     }
     m_changed.notify_all();
+}
+
+void FakeEngine::lose(const std::string& why)
+{
+    const std::scoped_lock lock(m_mutex);
+    m_loss = Error{ErrorCode::DeviceFailure, why};
+}
+
+void FakeEngine::refuseReload(Error error)
+{
+    const std::scoped_lock lock(m_mutex);
+    m_reloadRefusal = std::move(error);
+}
+
+Result<void> FakeEngine::reload(const std::function<void(const LoadProgress&)>& progress, const std::atomic<bool>*)
+{
+    if (progress)
+        progress({"Preparing fake", 0, 1});
+    const std::scoped_lock lock(m_mutex);
+    if (m_reloadRefusal)
+        return *std::exchange(m_reloadRefusal, std::nullopt);
+    m_loss.reset();
+    return {};
 }
 
 void FakeEngine::refuseNext(Error error)

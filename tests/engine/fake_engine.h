@@ -8,6 +8,7 @@
 #include <condition_variable>
 #include <deque>
 #include <functional>
+#include <map>
 #include <mutex>
 #include <optional>
 #include <set>
@@ -38,16 +39,22 @@ public:
     const engine::ModelInfo& model() const override { return m_info; }
     const engine::ModelConfig& config() const override { return m_config; }
     const engine::Tokenizer& tokenizer() const override { return m_tokenizer; }
+    Result<void> reload(const std::function<void(const engine::LoadProgress&)>& progress,
+                        const std::atomic<bool>* cancel) override;
     engine::RequestId nextRequestId() override;
     Result<void> submit(engine::GenerationRequest request, engine::EventSink sink) override;
     void cancel(engine::RequestId id) override;
+    void setPriority(engine::RequestId id, int priority) override;
     void releaseAgent(engine::AgentId agent) override;
     engine::MetricsSnapshot metrics() const override;
 
     void resume();                            ///< lets all waiting scripts go on
     void refuseNext(Error error);             ///< the next submit() fails with it
+    void lose(const std::string& why);        ///< its device has failed: submit() too, until reload()
+    void refuseReload(Error error);           ///< the next reload() fails with it
     std::vector<engine::GenerationRequest> requests() const; ///< all accepted so far
     std::vector<engine::AgentId> releasedAgents() const;
+    std::map<engine::RequestId, int> priorities() const; ///< that were changed
 
 private:
     struct Entry {
@@ -71,7 +78,8 @@ private:
     std::set<engine::RequestId> m_cancelled;
     std::vector<engine::GenerationRequest> m_accepted;
     std::vector<engine::AgentId> m_released;
-    std::optional<Error> m_refusal;
+    std::map<engine::RequestId, int> m_priorities;
+    std::optional<Error> m_refusal, m_loss, m_reloadRefusal;
     std::uint64_t m_lastId = 0;
     bool m_resumed = false, m_closing = false;
     std::thread m_thread;

@@ -27,7 +27,7 @@ Devices someDevices(int count)
     return devices;
 }
 
-std::unique_ptr<LocalEngine> makeEngine(const Devices& devices, SchedulerOptions scheduling = {})
+std::unique_ptr<LocalEngine> makeEngine(std::vector<EngineDevice> parts, SchedulerOptions scheduling)
 {
     ModelConfig config;
     config.vocabSize = 261;
@@ -37,10 +37,15 @@ std::unique_ptr<LocalEngine> makeEngine(const Devices& devices, SchedulerOptions
     info.name = "fake";
     info.contextLimit = 100'000;
     info.bytesPerToken = 16;
+    return std::make_unique<LocalEngine>(info, config, std::move(tokenizer), std::move(parts), scheduling);
+}
+
+std::unique_ptr<LocalEngine> makeEngine(const Devices& devices, SchedulerOptions scheduling = {}, bool budgets = true)
+{
     std::vector<EngineDevice> parts;
     for (const auto& device : devices)
-        parts.push_back({std::make_unique<FakeBackend>(device), device->memoryBytes});
-    return std::make_unique<LocalEngine>(info, config, std::move(tokenizer), std::move(parts), scheduling);
+        parts.push_back({std::make_unique<FakeBackend>(device), budgets ? device->memoryBytes : 0, {}});
+    return makeEngine(std::move(parts), std::move(scheduling));
 }
 
 std::vector<TokenId> prompt(int count, int seed)
@@ -295,6 +300,50 @@ private slots:
         }
     }
 
+    void aLostDeviceComesBackWithAReload() // B-35
+    {
+        const Devices devices = someDevices(2);
+        Recorder recorder;
+        int made = 0;
+        std::optional<Error> fault = Error{ErrorCode::DeviceFailure, "still gone"};
+        std::vector<EngineDevice> parts;
+        for (const auto& device : devices)
+            parts.push_back({std::make_unique<FakeBackend>(device), 0,
+                             [&, device](const std::atomic<bool>*) -> Result<std::unique_ptr<Backend>> {
+                                 ++made;
+                                 if (fault)
+                                     return *fault;
+                                 return std::unique_ptr<Backend>(std::make_unique<FakeBackend>(device));
+                             }});
+        const auto engine = makeEngine(std::move(parts), {});
+        const auto ask = [&](int agent, const std::vector<TokenId>& tokens) {
+            auto request = question(*engine, agent, tokens);
+            const RequestId id = request.id;
+            const auto accepted = engine->submit(std::move(request), recorder.sink());
+            if (accepted)
+                recorder.waitForEnd(id);
+            return accepted ? recorder.record(id) : Recorder::Record{{}, {}, {}, {}, accepted.error(), 1, 0};
+        };
+        QVERIFY(engine->reload({}, nullptr)); // nothing is lost
+        QCOMPARE(made, 0);
+        for (const auto& device : devices)
+            device->failAt = 1;
+        for (int agent = 0; agent < 2; ++agent)
+            QCOMPARE(ask(agent, prompt(700, agent)).failure->code, ErrorCode::DeviceFailure);
+        QTRY_COMPARE(ask(2, prompt(700, 2)).failure->message, std::string("no device works any more; reload the model"));
+        const auto refused = engine->reload({}, nullptr);
+        QVERIFY(!refused);
+        QCOMPARE(refused.error().message, std::string("still gone"));
+        QCOMPARE(devices[0]->liveSlots.load(), 0); // what it held is freed before
+        fault.reset();
+        std::vector<std::string> stages;
+        QVERIFY(engine->reload([&](const LoadProgress& progress) { stages.push_back(progress.stage); }, nullptr));
+        QCOMPARE(stages, (std::vector<std::string>{"Preparing fake:0", "Preparing fake:1"}));
+        QVERIFY(!engine->metrics().devices[0].failed);
+        for (int agent = 0; agent < 4; ++agent)
+            QCOMPARE(ask(agent, prompt(700, agent)).tokens, fakeAnswer(prompt(700, agent), 20));
+    }
+
     void withNoDeviceLeftSubmitSaysSo()
     {
         const Devices devices = someDevices(1);
@@ -307,6 +356,60 @@ private slots:
         QVERIFY(recorder.waitForEnd(id));
         QTRY_COMPARE(engine->submit(question(*engine, 0, prompt(100, 1)), recorder.sink()).error().code,
                      ErrorCode::DeviceFailure);
+    }
+
+    void cancelReachesALoadingModel() // B-36
+    {
+        EngineOptions options;
+        options.modelDir = OCTAVO_RESOURCES "/demo-model";
+        options.devices = {"cpu"};
+        options.threads = 1;
+        std::atomic<bool> cancel = false;
+        const auto cancelled = Engine::create(
+            options, [&](const LoadProgress& progress) { cancel = progress.stage == "Preparing cpu"; }, &cancel);
+        QVERIFY(!cancelled);
+        QCOMPARE(cancelled.error().code, ErrorCode::Cancelled);
+    }
+
+    void withoutBudgetsTheDeviceWithMoreFreeMemoryIsTaken() // a GPU knows its own memory
+    {
+        const Devices devices = someDevices(2);
+        devices[0]->memoryBytes = 1'000'000;
+        devices[1]->memoryBytes = 2'000'000;
+        Recorder recorder;
+        const auto engine = makeEngine(devices, {}, false);
+        const auto asked = [&](int agent, int tokens) {
+            auto request = question(*engine, agent, prompt(tokens, agent));
+            const RequestId id = request.id;
+            return engine->submit(std::move(request), recorder.sink()) && recorder.waitForEnd(id);
+        };
+        QVERIFY(asked(0, 5000));
+        QCOMPARE(devices[0]->tokensRead.load(), 0);
+        QVERIFY(devices[1]->tokensRead > 0);
+    }
+
+    void aChangedPriorityReachesTheDevice()
+    {
+        const Devices devices = someDevices(1);
+        Gate gate(*devices[0]);
+        Recorder recorder;
+        SchedulerOptions scheduling;
+        scheduling.maxSequences = 1;
+        const auto engine = makeEngine(devices, scheduling);
+        std::vector<RequestId> ids;
+        for (const int priority : {0, 5, 10}) {
+            auto request = question(*engine, priority, prompt(100, priority));
+            request.priority = priority;
+            ids.push_back(request.id);
+            QVERIFY(engine->submit(std::move(request), recorder.sink()));
+            if (priority == 0)
+                gate.waitUntilBusy();
+        }
+        engine->setPriority(ids[2], 1);
+        engine->setPriority(RequestId{99}, 1);
+        gate.open();
+        QVERIFY(recorder.waitForEnd(ids[1]));
+        QVERIFY(recorder.record(ids[2]).hasEnded()); // it came before
     }
 
     void moreContextThanTheModelAllowsIsRefusedUnlessItWasAWish()

@@ -57,12 +57,14 @@ class TestSavedContexts : public QObject
     QTemporaryDir m_dir;
 
     /// A program run of its own over the same folder.
-    std::unique_ptr<Bench> start(std::int64_t quota = 1 << 30, std::uint64_t modelHash = 1)
+    std::unique_ptr<Bench> start(std::int64_t quota = 1 << 30, std::uint64_t modelHash = 1,
+                                 std::int64_t restoreSlice = 32 << 20)
     {
         return std::make_unique<Bench>([&](FakeDevice&, SchedulerOptions& options) {
             options.savedContexts = m_dir.filePath("contexts").toStdString();
             options.savedContextsQuota = quota;
             options.modelHash = modelHash;
+            options.restoreSlice = restoreSlice;
         });
     }
 
@@ -92,6 +94,87 @@ private slots:
         QCOMPARE(record.finished->stats.reusedTokens, 1984);
         QCOMPARE(second->device->tokensRead.load(), 2030 - 1984);
         QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
+    }
+
+    void aSavedContextOpensBesideWriters() // B-24
+    {
+        const auto context = someTokens(12'000, 1);
+        {
+            auto first = start();
+            first->run(first->ask(0, context, 0, 12'000));
+        }
+        auto second = start(1 << 30, 1, 4096);
+        const auto written = someTokens(100, 2);
+        const RequestId writer = second->ask(0, written, 15'000);
+        while (second->recorder.record(writer).tokens.empty())
+            second->scheduler->runRound();
+        std::vector<int> stepsAt;
+        second->device->onCall = [&](const std::string& call) {
+            if (call == "restore")
+                stepsAt.push_back(second->device->steps);
+            else if (call == "step")
+                ::usleep(200); // so that the file is checked before the answer ends
+        };
+        const auto prompt = context + someTokens(30, 3);
+        const auto record = second->run(second->ask(1, prompt, 5, 12'000));
+        QCOMPARE(record.tokens, fakeAnswer(prompt, 5));
+        QCOMPARE(record.finished->stats.reusedTokens, 11'968);
+        QCOMPARE(stepsAt.size(), std::size_t(12)); // of 47,872 bytes
+        for (std::size_t part = 1; part < stepsAt.size(); ++part)
+            QCOMPARE_GT(stepsAt[part], stepsAt[part - 1]); // the other pane wrote between any two
+        QVERIFY(!second->recorder.record(writer).hasEnded());
+        second->scheduler->cancel(writer);
+        const auto tokens = second->recorder.record(writer).tokens;
+        QCOMPARE(tokens, fakeAnswer(written, int(tokens.size())));
+    }
+
+    void whatIsOpenedIsLetGoOfWhenNobodyWaitsForIt()
+    {
+        const auto context = someTokens(4000, 1);
+        {
+            auto first = start();
+            first->run(first->ask(0, context, 0, 4000));
+        }
+        for (int rounds = 0; rounds < 12; ++rounds) {
+            auto second = start(1 << 30, 1, 4096);
+            const RequestId id = second->ask(0, context + someTokens(30, 2), 5, 4000);
+            for (int round = 0; round < rounds; ++round)
+                second->scheduler->runRound();
+            second->scheduler->cancel(id);
+            QCOMPARE(second->recorder.record(id).ends, 1);
+            second->runAll();
+            // Another one opens it all the same, and the first's sequences are gone.
+            const auto prompt = context + someTokens(30, 3);
+            const auto record = second->run(second->ask(1, prompt, 5, 4000));
+            QCOMPARE(record.finished->stats.reusedTokens, 3968);
+            QCOMPARE(record.tokens, fakeAnswer(prompt, 5));
+            second->scheduler->releaseAgent(AgentId{0});
+            second->scheduler->releaseAgent(AgentId{1});
+            QVERIFY(second->device->liveSlots <= 8);
+            second->scheduler.reset();
+            QCOMPARE(second->device->liveSlots.load(), 0);
+            QCOMPARE(second->device->misuses.load(), 0);
+        }
+    }
+
+    void aFaultWhileAContextIsOpenedCostsNoMoreThanReadingIt()
+    {
+        const auto context = someTokens(4000, 1);
+        {
+            auto first = start();
+            first->run(first->ask(0, context, 0, 4000));
+        }
+        const auto prompt = context + someTokens(30, 2);
+        for (const int call : {1, 2, 3}) { // begin, room, the first part
+            auto second = start(1 << 30, 1, 4096);
+            second->device->fault = ErrorCode::OutOfMemory;
+            second->device->failAt = call;
+            const auto record = second->run(second->ask(0, prompt, 5, 4000));
+            QCOMPARE(second->device->failAt.load(), 0);
+            QVERIFY2(record.finished, record.failure ? record.failure->message.c_str() : "");
+            QCOMPARE(record.tokens, fakeAnswer(prompt, 5));
+            QCOMPARE(record.finished->stats.reusedTokens, 0);
+        }
     }
 
     void theProgramsEndWaitsForTheFileInHand()

@@ -310,6 +310,94 @@ private slots:
         }
     }
 
+    void anAnswerWithoutMemoryEndsAlone()
+    {
+        Bench bench;
+        std::vector<RequestId> ids;
+        for (int agent = 0; agent < 8; ++agent)
+            ids.push_back(bench.ask(agent, someTokens(300, agent), 40));
+        std::map<SlotId, int> steps;
+        bench.device->onReserve = [&](SlotId slot, int) -> Result<void> {
+            if (steps[slot]++ < 10 || slot != steps.begin()->first)
+                return {};
+            return Error{ErrorCode::OutOfMemory, "no page is left"};
+        };
+        bench.runAll();
+        int failed = 0;
+        for (int agent = 0; agent < 8; ++agent) {
+            const auto record = bench.recorder.record(ids[std::size_t(agent)]);
+            QCOMPARE(record.ends, 1);
+            if (record.failure) {
+                ++failed;
+                QCOMPARE(record.failure->message, std::string("no page is left"));
+                QVERIFY(!record.tokens.empty()); // what was written stays
+            } else {
+                QCOMPARE(record.tokens, fakeAnswer(someTokens(300, agent), 40));
+            }
+        }
+        QCOMPARE(failed, 1);
+        QCOMPARE(bench.device->misuses.load(), 0);
+    }
+
+    void anAnswerTakesTheMemoryOfIdleSequencesAndOfItsDrafts()
+    {
+        Bench bench;
+        bench.drafts = true;
+        const auto repeated = someTokens(200, 1) + someTokens(200, 1);
+        bench.run(bench.ask(1, someTokens(900, 2), 10));
+        bench.runAll();
+        QVERIFY(bench.device->liveSlots > 0);
+        int refusals = 0;
+        bench.device->onReserve = [&](SlotId, int rows) -> Result<void> {
+            if (bench.device->liveSlots == 1 && rows == 1)
+                return {};
+            ++refusals;
+            return Error{ErrorCode::OutOfMemory, "no page is left"};
+        };
+        bench.device->script = [&](std::span<const TokenId> history) { return std::optional(history[history.size() - 200]); };
+        const auto record = bench.run(bench.ask(0, repeated, 40));
+        QVERIFY2(record.finished, record.failure ? record.failure->message.c_str() : "");
+        QCOMPARE(record.tokens, someTokens(40, 1));
+        QVERIFY(refusals > 1);
+        QCOMPARE(bench.device->commits.load(), 0);
+    }
+
+    void idleReadingTakesNothingFromOthers()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions& options) {
+            device.stateBytes = 1000;
+            device.bytesPerToken = 1;
+            options.memoryBudgetBytes = 9000; // one context, and little more
+        });
+        const auto one = someTokens(6000, 1), two = someTokens(6000, 2);
+        const RequestId first = bench.ask(0, one + someTokens(50, 3), 200, 6000);
+        const RequestId second = bench.ask(1, two + someTokens(50, 4), 200, 6000); // waits for the first to end
+        bench.run(first);
+        const auto answer = bench.run(second);
+        bench.runAll();
+        QVERIFY(bench.device->tokensRead > 2 * 6050); // the second's answer is read
+        QVERIFY2(bench.device->tokensRead <= 2 * 6050 + 256, std::to_string(bench.device->tokensRead).c_str());
+        const auto again = bench.run(bench.ask(1, two + someTokens(50, 4) + answer.tokens + someTokens(60, 5), 10, 6000));
+        QVERIFY(again.finished->stats.reusedTokens >= 6200);
+    }
+
+    void whoNeedsMemoryDoesNotWaitForIdleReading()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions& options) {
+            device.stateBytes = 100;
+            device.bytesPerToken = 1;
+            device.maxSlice = 64;
+            options.memoryBudgetBytes = 9000;
+        });
+        bench.run(bench.ask(0, someTokens(3000, 1), 1000));
+        bench.scheduler->runRound(); // reads its answer, of which much is left
+        const std::int64_t before = bench.device->tokensRead;
+        const auto prompt = someTokens(8000, 2);
+        const auto record = bench.run(bench.ask(1, prompt, 20));
+        QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
+        QCOMPARE(bench.device->tokensRead - before, 8000);
+    }
+
     void nothingIsLeftBehind()
     {
         Bench bench;
