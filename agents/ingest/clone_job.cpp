@@ -8,22 +8,30 @@
 #include <QFileInfo>
 #include <QFutureInterface>
 #include <QFutureWatcher>
-#include <QtConcurrentRun>
+#include <QPromise>
+#include <QTimer>
 
 #include <git2.h>
+#include <pthread.h>
 
 #include <atomic>
+#include <csignal>
 #include <memory>
+#include <system_error>
+#include <thread>
 
 namespace octavo::agents {
 
 namespace {
 
 constexpr qint64 progressIntervalMs = 50;
+constexpr int interruptIntervalMs = 20;
+constexpr int interruptsAtTheEnd = 50;
 
 /// What the thread and the job share; the thread may outlive the job.
 struct CloneState {
     std::atomic<bool> cancelled{false};
+    std::atomic<bool> ended{false};
     std::function<void(const IngestProgress&)> report;
     QElapsedTimer clock;
     qint64 lastReportMs = -progressIntervalMs;
@@ -140,11 +148,9 @@ public:
                 [this](int index) { emit progress(m_progress.resultAt(index)); });
         m_progress.setFuture(sink->future());
         m_state->clock.start();
-        QtConcurrent::run([url, folder, state = m_state, sink] {
-            auto result = clone(url, folder, *state);
-            sink->reportFinished();
-            return result;
-        }).then(this, [this](const Result<IngestResult>& result) {
+        auto promise = std::make_shared<QPromise<Result<IngestResult>>>();
+        promise->start();
+        promise->future().then(this, [this](const Result<IngestResult>& result) {
             // Queued: a clone that fails at once would else end before anyone has connected.
             QMetaObject::invokeMethod(
                 this,
@@ -156,15 +162,61 @@ public:
                 },
                 Qt::QueuedConnection);
         });
+        const auto end = [state = m_state, sink, promise](Result<IngestResult> result) {
+            sink->reportFinished();
+            promise->addResult(std::move(result));
+            promise->finish();
+            state->ended = true;
+        };
+        try {
+            m_thread = std::thread([url, folder, state = m_state, end] { end(clone(url, folder, *state)); });
+        } catch (const std::system_error&) {
+            end(Error{ErrorCode::OutOfMemory, "no thread could be started to clone with"});
+        }
+        connect(&m_interrupts, &QTimer::timeout, this, [this] { interrupt(); });
     }
 
-    ~CloneJob() override { m_state->cancelled = true; }
+    ~CloneJob() override
+    {
+        m_state->cancelled = true;
+        for (int i = 0; i < interruptsAtTheEnd && !m_state->ended; ++i) {
+            interrupt();
+            std::this_thread::sleep_for(std::chrono::milliseconds(interruptIntervalMs));
+        }
+        if (m_state->ended && m_thread.joinable())
+            m_thread.join();
+        else if (m_thread.joinable())
+            m_thread.detach(); // looking up a name, say: it ends by itself, or with the program
+    }
 
-    void cancel() override { m_state->cancelled = true; }
+    void cancel() override
+    {
+        m_state->cancelled = true;
+        m_interrupts.start(interruptIntervalMs);
+    }
 
 private:
+    /// libgit2 waits for a server's next word without a limit and asks nobody meanwhile. A signal ends that wait; one
+    /// that comes a moment before the wait is lost, so there are several.
+    void interrupt()
+    {
+        if (m_state->ended || !m_thread.joinable()) {
+            m_interrupts.stop();
+            return;
+        }
+        static const bool handled = [] {
+            struct sigaction action {};
+            action.sa_handler = [](int) {}; // without SA_RESTART: the call that waits fails
+            return sigaction(SIGURG, &action, nullptr) == 0;
+        }();
+        if (handled)
+            pthread_kill(m_thread.native_handle(), SIGURG);
+    }
+
     std::shared_ptr<CloneState> m_state;
     QFutureWatcher<IngestProgress> m_progress;
+    QTimer m_interrupts;
+    std::thread m_thread;
 };
 
 } // namespace

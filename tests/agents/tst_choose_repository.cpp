@@ -5,6 +5,12 @@
 
 #include <QSignalSpy>
 
+#include <arpa/inet.h>
+#include <netinet/in.h>
+#include <poll.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
 using namespace octavo;
 using namespace octavo::agents;
 using namespace octavo::agents::tests;
@@ -25,6 +31,7 @@ private slots:
     void refusesAFolderThatIsNotEmpty();
     void saysWhyACloneFailed();
     void cancelLeavesNothingBehind();
+    void cancelDoesNotWaitForASilentServer();
     void deletingAJobIsSafe();
 };
 
@@ -191,6 +198,40 @@ void TestChooseRepository::cancelLeavesNothingBehind()
     QVERIFY(!QFile::exists(target));
 }
 
+void TestChooseRepository::cancelDoesNotWaitForASilentServer()
+{
+    // Connections are taken up by the system; nobody ever answers.
+    const int server = ::socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    sockaddr_in address{};
+    address.sin_family = AF_INET;
+    address.sin_addr.s_addr = htonl(INADDR_LOOPBACK);
+    socklen_t length = sizeof address;
+    QCOMPARE(::bind(server, reinterpret_cast<sockaddr*>(&address), length), 0);
+    QCOMPARE(::listen(server, 4), 0);
+    QCOMPARE(::getsockname(server, reinterpret_cast<sockaddr*>(&address), &length), 0);
+    const QString port = QString::number(ntohs(address.sin_port));
+    for (const char* scheme : {"git", "http"}) {
+        QTemporaryDir folder;
+        const QString target = folder.filePath(QStringLiteral("never"));
+        const QString url = QStringLiteral("%1://127.0.0.1:%2/x.git").arg(QLatin1String(scheme), port);
+        QObject owner;
+        IngestJob* job = cloneRepository(url, target, &owner);
+        QSignalSpy failed(job, &IngestJob::failed);
+        pollfd connected{server, POLLIN, 0};
+        QCOMPARE(::poll(&connected, 1, 10'000), 1);
+        QTest::qWait(100); // until it waits for the answer
+        QCOMPARE(failed.size(), 0);
+        job->cancel();
+        QTRY_COMPARE(failed.size(), 1);
+        QCOMPARE(failed[0][0].value<Error>().code, ErrorCode::Cancelled);
+        QVERIFY(!QFile::exists(target));
+        // At the end of the program nobody cancels first.
+        delete cloneRepository(url, target, nullptr);
+        QTRY_VERIFY(!QFile::exists(target));
+    }
+    ::close(server);
+}
+
 void TestChooseRepository::deletingAJobIsSafe()
 {
     GitFixture repo;
@@ -199,7 +240,6 @@ void TestChooseRepository::deletingAJobIsSafe()
     repo.git({"commit", "-qm", "one"});
     const QString target = repo.sibling(QStringLiteral("gone"));
     delete cloneRepository(QStringLiteral("file://") + repo.root(), target, nullptr);
-    QThreadPool::globalInstance()->waitForDone();
     QCoreApplication::processEvents();
     QVERIFY(!QFile::exists(target));
 }
