@@ -122,6 +122,7 @@ Json toJson(const Findings& f)
                                    {"state_bytes", device.state},
                                    {"checkpoint_bytes", device.checkpoints},
                                    {"work_space_bytes", device.workSpace},
+                                   {"reading_bytes", device.reading},
                                    {"hot_buffer_bytes", device.hotBuffer},
                                    {"hot_buffer_share", device.hotShare},
                                    {"fits", device.fits()},
@@ -181,6 +182,8 @@ void printPlan(const PlannedDevice& d, const MemoryPlanRequest& request, std::os
     if (device.checkpoints > 0)
         row("checkpoints", device.checkpoints);
     row("work space", device.workSpace);
+    if (device.reading > 0)
+        row("reading prompts", device.reading);
     if (gpu) {
         row("needed of the device", device.needed(), device.fits() ? "fits" : "does not fit");
         row("there", device.total);

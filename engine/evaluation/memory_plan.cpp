@@ -72,7 +72,41 @@ std::int64_t gpuWorkSpace(const MemoryPlanRequest& request, std::int64_t context
            gpuStepRows * perPick + scores;
 }
 
-/// The scratch of reading in blocks, which takes an eighth of what the weights leave at most, is not in it.
+/// What CudaPrefill::layOut() takes for slices of so many rows.
+std::int64_t gpuReadingBytes(const MemoryPlanRequest& request, std::int64_t contextTokens, std::int64_t rows)
+{
+    constexpr std::int64_t block = 64, stretchTokens = 32'768, gemmBytes = std::int64_t{32} << 20, tableBytes = 24;
+    const ModelConfig& c = request.config;
+    const std::int64_t heads = c.numHeads, kvHeads = c.numKvHeads, dim = c.headDim, hidden = c.hiddenSize;
+    const std::int64_t valueDim = c.valueDim(), convDim = c.convDim(), inner = c.intermediateSize;
+    const std::int64_t wide = std::max({2 * inner, (2 * heads + 2 * kvHeads) * dim, convDim + valueDim});
+    const std::int64_t narrow =
+        std::max({inner, hidden, 2 * heads * dim, convDim + valueDim + 2 * c.linearNumValueHeads});
+    const std::int64_t columns = 3 * hidden + wide + narrow + heads * sketchRank;
+    const std::int64_t largestMatrix = std::max({2 * inner, convDim + valueDim, (2 * heads + 2 * kvHeads) * dim}) * hidden * 2;
+    const std::int64_t stretch = std::min(stretchTokens, (contextTokens + block - 1) / block * block);
+    const std::int64_t attention =
+        kvHeads * stretch * dim * 4 + (rows * (heads / kvHeads) + 127) / 128 * 128 * kvHeads * (dim + 2) * 4;
+    const std::int64_t perChunk = 4 * block * block + 8 * block + 2 * block * c.linearKeyHeadDim +
+                                  2 * std::int64_t(c.linearKeyHeadDim) * c.linearKeyHeadDim;
+    const std::int64_t delta = (rows + block - 1) / block * c.linearNumValueHeads * perChunk;
+    const std::int64_t rowLayers = c.numFullAttentionLayers() + (request.mtp ? 1 : 0);
+    return rows * columns * 2 + largestMatrix + std::max(attention, delta) + gemmBytes + rowLayers * rows * tableBytes;
+}
+
+/// Slices are halved until they fit in an eighth of what weights and steps leave; below a block none are read that way.
+std::int64_t gpuReading(const MemoryPlanRequest& request, std::int64_t contextTokens, std::int64_t leftBytes)
+{
+    constexpr std::int64_t block = 64, mostRows = 2048, mostBytes = 2'500'000'000;
+    const std::int64_t limit = std::min(mostBytes, leftBytes / 8);
+    for (std::int64_t rows = mostRows; rows >= block; rows = rows / 2 / block * block) {
+        const std::int64_t bytes = gpuReadingBytes(request, contextTokens, rows);
+        if (bytes <= limit)
+            return bytes;
+    }
+    return 0;
+}
+
 void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, MemoryPlan& plan)
 {
     const ModelConfig& c = request.config;
@@ -95,6 +129,7 @@ void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, Memor
     device.state = agents * (frozen + pending + newest);
     device.checkpoints = agents * checkpointsPerAgent * frozen;
     device.workSpace = gpuWorkSpace(request, contextTokens);
+    device.reading = gpuReading(request, contextTokens, device.total - device.weights - device.workSpace);
 }
 
 MemoryPlan planFor(const MemoryPlanRequest& request, std::int64_t contextTokens)

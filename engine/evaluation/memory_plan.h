@@ -34,10 +34,11 @@ struct DevicePlan {
     std::int64_t state = 0;       ///< live recurrent and convolution states, on a GPU with the rows of drafts
     std::int64_t checkpoints = 0; ///< on a GPU: frozen states, as RamPlan::checkpoints
     std::int64_t workSpace = 0;   ///< activations of a prefill slice, logits
+    std::int64_t reading = 0;     ///< on a GPU: of slices of a prompt, beside workSpace
     std::int64_t hotBuffer = 0;   ///< what is left; 0 where nothing is
     double hotShare = 0.0;        ///< of all rows, those that fit into the hot buffer, at most 1
 
-    std::int64_t needed() const { return weights + sketch + recent + state + checkpoints + workSpace; }
+    std::int64_t needed() const { return weights + sketch + recent + state + checkpoints + workSpace + reading; }
     bool fits() const { return needed() <= total; }
 };
 

@@ -41,6 +41,7 @@ class TestDoctor : public QObject
 private slots:
     void shapesHaveThePublishedSizes();
     void memoryOfThe27BIsWhatThePagesSay();
+    void readingTakesAnEighthOfWhatIsLeftAtMost();
     void theHotBufferTakesWhatIsLeft();
     void theLongestContextIsTheLastThatFits();
     void theCpuBackendKeepsEverythingInRam();
@@ -81,6 +82,22 @@ void TestDoctor::memoryOfThe27BIsWhatThePagesSay()
     QCOMPARE(plan.ram.checkpoints, 0);
     QCOMPARE(plan.device.weights, requestFor27B().weightBytes);
     QVERIFY(plan.device.fits());
+}
+
+void TestDoctor::readingTakesAnEighthOfWhatIsLeftAtMost()
+{
+    MemoryPlanRequest request = requestFor27B();
+    request.deviceBytes = 140 * gib; // 853 MB were taken on such a card, slices of 2,048 rows
+    const std::int64_t whole = planMemory(request).device.reading;
+    QVERIFY2(std::abs(whole - 853'000'000) < 43'000'000, qPrintable(QString::number(whole)));
+    std::int64_t last = whole;
+    for (const std::int64_t size : {24, 22, 20}) {
+        request.deviceBytes = size * gib;
+        const DevicePlan device = planMemory(request).device;
+        QVERIFY(device.reading <= last && device.reading * 8 <= device.total - device.weights - device.workSpace);
+        last = device.reading;
+    }
+    QVERIFY(last < whole);
 }
 
 void TestDoctor::theHotBufferTakesWhatIsLeft()
