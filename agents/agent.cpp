@@ -10,6 +10,8 @@ namespace octavo::agents {
 namespace {
 
 constexpr qsizetype maxTitle = 80;
+constexpr qint64 smallestAnswer = 16;       // tokens
+constexpr qsizetype longQuestion = 8 << 10; // bytes; counting more would hold up the GUI thread, with eight panes
 
 QString titleOf(const QString& question)
 {
@@ -100,6 +102,11 @@ Result<void> Agent::ask(const QString& question)
 
 void Agent::stop()
 {
+    if (d->counted) {
+        d->counted.reset();
+        d->status.outcome = Outcome::Stopped;
+        d->setActivity(Activity::Idle);
+    }
     if (!d->run || d->run->stopping || d->run->finishing)
         return;
     AnswerRun& run = *d->run;
@@ -120,7 +127,8 @@ Result<void> Agent::continueAnswer()
         return Error{ErrorCode::Busy, d->name.toStdString() + " is still answering: stop it first"};
     if (d->messages.isEmpty() || !endedEarly(d->messages.last().state))
         return Error{ErrorCode::NotFound, "the last answer did not end early: there is nothing to go on with"};
-    OCTAVO_TRY(const qint64 tokens, d->checkRoom({}, d->messages.size()));
+    const qint64 nothing = qint64(d->workbench->d->prompt->questionTokens({}));
+    OCTAVO_TRY(const qint64 tokens, d->checkRoom(nothing, d->messages.size()));
     d->abandon();
     Message& answer = d->messages.last();
     d->turns.remove(answer.id);
@@ -263,36 +271,82 @@ void Agent::Private::forget(MessageId message)
     turns.remove(message);
 }
 
-/// How many tokens the prompt would have.
-Result<qint64> Agent::Private::checkRoom(const QString& question, qsizetype keptMessages)
+/// How many tokens of context and conversation go before a question.
+Result<qint64> Agent::Private::roomUsed(qsizetype keptMessages)
 {
-    constexpr qint64 smallestAnswer = 16;
     const ContextEntry* entry = workbench->d->entry(context);
     if (entry == nullptr)
         return Error{ErrorCode::NotFound, name.toStdString() + " has no context: choose a repository first"};
     if (entry->info.state == ContextState::Failed && !entry->data)
         return Error{ErrorCode::NotFound, entry->info.problem.toStdString()};
-    const qint64 limit = workbench->d->engine->model().contextLimit;
-    const qint64 used = entry->stored.result.tokens + qint64(conversationIds(keptMessages).size());
-    const qint64 needed = qint64(workbench->d->prompt->questionTokens(question.toStdString())) + smallestAnswer;
+    return entry->stored.result.tokens + qint64(conversationIds(keptMessages).size());
+}
+
+/// How many tokens the prompt would have.
+Result<qint64> Agent::Private::checkRoom(qint64 questionTokens, qsizetype keptMessages)
+{
+    OCTAVO_TRY(const qint64 used, roomUsed(keptMessages));
+    const qint64 limit = workbench->d->engine->model().contextLimit, needed = questionTokens + smallestAnswer;
     if (used + needed > limit)
         return Error{
             ErrorCode::ContextFull,
             "the context is full: " + std::to_string(used) + " of " + std::to_string(limit) +
                 " tokens are used, this question needs " + std::to_string(needed) + " (with a shortest answer): " +
                 (keptMessages > 0 ? "begin a new conversation" : "ask less at once or take a smaller context")};
-    return used + needed - smallestAnswer;
+    return used + questionTokens;
 }
 
-/// Starts an answer. What it replaces goes and what is new comes in one transaction.
+/// Starts an answer, at once or when a long question is counted.
 Result<void> Agent::Private::begin(const QString& question, Replaces replaces)
 {
-    Workbench::Private& w = *workbench->d;
+    const Workbench::Private& w = *workbench->d;
     if (busy())
         return Error{ErrorCode::Busy, name.toStdString() + " is still answering: stop it first"};
     if (question.trimmed().isEmpty())
         return Error{ErrorCode::InvalidArgument, "the question is empty"};
-    OCTAVO_TRY(const qint64 tokens, checkRoom(question, messages.size() - (replaces == Replaces::Nothing ? 0 : 2)));
+    const qsizetype kept = messages.size() - (replaces == Replaces::Nothing ? 0 : 2);
+    PromptBuilder::Ids ids;
+    if (replaces == Replaces::LastAnswer)
+        ids = turns.value(messages[kept].id);
+    const std::string text = question.toStdString();
+    if (ids.empty() && qsizetype(text.size()) > longQuestion) {
+        OCTAVO_CHECK(checkRoom(qint64(text.size()) / w.longestToken, kept)); // it has no fewer
+        opening = 0; // as start() has it
+        counted = Counted{nextSerial++, question, replaces};
+        status.outcome = Outcome::None;
+        setActivity(Activity::Queued);
+        workbench->d->count(question, index, counted->serial);
+        return {};
+    }
+    if (ids.empty())
+        w.prompt->appendQuestion(ids, text);
+    OCTAVO_TRY(const qint64 tokens, checkRoom(qint64(ids.size()), kept));
+    begin(question, replaces, ids, tokens);
+    return {};
+}
+
+void Agent::Private::questionCounted(quint64 serial, const Result<PromptBuilder::Ids>& ids)
+{
+    if (!counted || counted->serial != serial)
+        return;
+    const Counted asked = *std::exchange(counted, std::nullopt);
+    const qsizetype kept = messages.size() - (asked.replaces == Replaces::Nothing ? 0 : 2);
+    const auto tokens = ids ? checkRoom(qint64(ids->size()), kept) : Result<qint64>(ids.error());
+    if (tokens) {
+        begin(asked.question, asked.replaces, *ids, *tokens);
+        return;
+    }
+    status.outcome = Outcome::Failed;
+    status.problem = QString::fromStdString(tokens.error().message);
+    setActivity(Activity::Idle);
+    emit q->questionRefused(asked.question, tokens.error());
+}
+
+/// What an answer replaces goes and what is new comes in one transaction.
+void Agent::Private::begin(const QString& question, Replaces replaces, const PromptBuilder::Ids& questionIds,
+                           qint64 promptTokens)
+{
+    Workbench::Private& w = *workbench->d;
     abandon();
 
     const QDateTime now = QDateTime::currentDateTimeUtc();
@@ -312,6 +366,7 @@ Result<void> Agent::Private::begin(const QString& question, Replaces replaces)
         asked.message.text = question;
         asked.message.time = now;
         added.append(asked);
+        turns.insert(asked.message.id, questionIds);
     }
     StoredMessage answer;
     answer.message.id = MessageId(++w.lastMessage);
@@ -344,7 +399,7 @@ Result<void> Agent::Private::begin(const QString& question, Replaces replaces)
     }
     AnswerRun prepared;
     prepared.answer = answer.message.id;
-    start(std::move(prepared), tokens);
+    start(std::move(prepared), promptTokens);
 
     // The question is committed before the engine sees it; should the disk refuse, the answer still comes.
     const quint64 serial = run->serial;
@@ -357,7 +412,6 @@ Result<void> Agent::Private::begin(const QString& question, Replaces replaces)
             return s.savePane(stored);
         },
         [this, serial, post = *poster](bool) { post.post([this, serial] { proceed(serial); }); });
-    return {};
 }
 
 void Agent::Private::start(AnswerRun&& prepared, qint64 promptTokens)
@@ -419,7 +473,7 @@ void Agent::Private::submit()
     request.drafts = w.options.lookupDrafts || w.options.mtpDrafts;
     if (request.drafts && w.options.lookupDrafts != w.options.mtpDrafts)
         request.draftSources = w.options.lookupDrafts ? engine::DraftSources::Lookup : engine::DraftSources::Mtp;
-    request.priority = attended ? attendedPriority : questionPriority;
+    request.priority = priority();
     const quint64 serial = run->serial;
     run->stream =
         std::make_unique<AnswerStream>([this, serial](StreamBatch&& batch) { take(serial, std::move(batch)); });
@@ -431,6 +485,11 @@ void Agent::Private::submit()
         return;
     }
     run->submitted = true;
+}
+
+int Agent::Private::priority() const
+{
+    return attended ? attendedPriority : questionPriority;
 }
 
 void Agent::Private::take(quint64 serial, StreamBatch&& batch)
@@ -561,7 +620,7 @@ void Agent::Private::finish()
             OCTAVO_CHECK(s.appendText(copy.id, text, newIds));
         return s.updateMessage(copy);
     });
-    status.activity = Activity::Idle;
+    status.activity = counted ? Activity::Queued : Activity::Idle;
     status.outcome = copy.state == MessageState::Failed    ? Outcome::Failed
                      : copy.state == MessageState::Stopped ? Outcome::Stopped
                                                            : Outcome::Done;
@@ -586,6 +645,7 @@ void Agent::Private::flush()
 /// Ends what runs without waiting for the engine: its message is Stopped, and what still comes is not for us.
 void Agent::Private::abandon()
 {
+    counted.reset();
     if (!run)
         return;
     if (run->submitted && !run->finishing)

@@ -41,7 +41,8 @@ public:
     void setAttended(bool attended);
 
     /// Stores the question, then sends it. Fails with ContextFull (used / limit / needed), Busy (one runs already),
-    /// NotFound (no context); nothing is stored then.
+    /// NotFound (no context); nothing is stored then. A long question is counted in the background first; where it turns
+    /// out not to fit, questionRefused() follows and nothing is stored either.
     Result<void> ask(const QString& question);
     void stop();                              ///< at once for the eye; text so far is kept
     /// Lets an answer that was Stopped, Interrupted or cut at the LengthLimit go on where it ended.
@@ -64,6 +65,8 @@ signals:
     /// State, figures or citations of a message changed (not its text).
     void messageChanged(const octavo::agents::Message& message);
     void draftChanged(const QString& text);
+    /// A question that was taken does not fit after all.
+    void questionRefused(const QString& question, const octavo::Error& error);
 
 private:
     friend class Workbench;

@@ -50,6 +50,15 @@ using TurnIds = QHash<MessageId, PromptBuilder::Ids>;
 TurnIds turnsOf(const PromptBuilder& prompt, const QList<StoredMessage>& messages);
 
 struct Agent::Private {
+    /// What a new answer takes the place of.
+    enum class Replaces { Nothing, LastAnswer, LastTurn };
+    /// A long question whose tokens are being counted: nothing of it is shown or stored yet.
+    struct Counted {
+        quint64 serial = 0;
+        QString question;
+        Replaces replaces = Replaces::Nothing;
+    };
+
     Workbench* workbench = nullptr;
     Agent* q = nullptr;
     int index = 0;
@@ -66,15 +75,18 @@ struct Agent::Private {
     quint64 nextSerial = 1;
     quint64 opening = 0; ///< serial of the newest openConversation()
     std::unique_ptr<AnswerRun> run;
+    std::optional<Counted> counted;
     std::unique_ptr<Poster> poster;
 
-    bool busy() const { return run && !run->stopping; }
+    bool busy() const { return counted || (run && !run->stopping); }
+    int priority() const; ///< of its next request
     Message* message(MessageId id);
 
-    /// What a new answer takes the place of.
-    enum class Replaces { Nothing, LastAnswer, LastTurn };
     Result<void> begin(const QString& question, Replaces replaces);
-    Result<qint64> checkRoom(const QString& question, qsizetype keptMessages);
+    void begin(const QString& question, Replaces replaces, const PromptBuilder::Ids& questionIds, qint64 promptTokens);
+    void questionCounted(quint64 serial, const Result<PromptBuilder::Ids>& ids);
+    Result<qint64> roomUsed(qsizetype keptMessages);
+    Result<qint64> checkRoom(qint64 questionTokens, qsizetype keptMessages);
     PromptBuilder::Ids conversationIds(qsizetype numMessages);
     void proceed(quint64 serial); ///< the question is stored
     void start(AnswerRun&& prepared, qint64 promptTokens);

@@ -25,6 +25,5 @@ signals:
 
 } // namespace octavo::agents
 
-Q_DECLARE_METATYPE(octavo::Error)
 Q_DECLARE_METATYPE(octavo::agents::IngestProgress)
 Q_DECLARE_METATYPE(octavo::agents::IngestResult)

@@ -163,6 +163,7 @@ struct ConversationInfo {
 
 } // namespace octavo::agents
 
+Q_DECLARE_METATYPE(octavo::Error)
 Q_DECLARE_METATYPE(octavo::agents::AgentStatus)
 Q_DECLARE_METATYPE(octavo::agents::ContextInfo)
 Q_DECLARE_METATYPE(octavo::agents::Message)

@@ -3,8 +3,11 @@
 #include "agents/ingest/repository.h"
 #include "agents/ingest_jobs.h"
 #include "agents/workbench_private.h"
+#include "engine/backend/guarded.h"
 
 #include <QPromise>
+
+#include <new>
 
 namespace octavo::agents {
 
@@ -53,6 +56,7 @@ Workbench::Workbench(WorkbenchOptions options, std::unique_ptr<engine::Engine> e
             if (agent != nullptr)
                 agent->d->updateStatus();
         }
+        d->watchDevices();
     });
 }
 
@@ -215,6 +219,9 @@ void Workbench::Private::engineLoaded(Result<std::unique_ptr<engine::Engine>> re
         return;
     }
     prompt = std::make_unique<PromptBuilder>(*std::move(builder));
+    const engine::Tokenizer& tokenizer = engine->tokenizer();
+    for (engine::TokenId id = 0; id < tokenizer.endId(); ++id)
+        longestToken = std::max(longestToken, qint64(tokenizer.bytes(id).size()));
     becomeReady();
 }
 
@@ -270,6 +277,41 @@ void Workbench::Private::becomeReady()
     emit q->conversationsChanged();
 }
 
+void Workbench::Private::watchDevices()
+{
+    QString problem;
+    for (const engine::DeviceMetrics& device : engine->metrics().devices) {
+        if (device.failed)
+            problem = QString::fromStdString(device.failure);
+    }
+    if (isReloading || problem == deviceProblem)
+        return;
+    deviceProblem = problem;
+    emit q->deviceChanged();
+}
+
+void Workbench::Private::reloaded(const Result<void>& result)
+{
+    isReloading = false;
+    if (!result) {
+        deviceProblem = QString::fromStdString(result.error().message);
+        emit q->deviceChanged();
+        return;
+    }
+    deviceProblem.clear();
+    emit q->deviceChanged();
+    for (auto& [id, known] : contexts) { // what is still held somewhere is found there
+        if (known.info.state != ContextState::Read)
+            continue;
+        known.info.state = ContextState::Ready;
+        known.readForItself = known.info.panes > 0;
+        if (known.readForItself)
+            startReading(known);
+        else
+            changed(known);
+    }
+}
+
 void Workbench::Private::tick()
 {
     for (Agent* agent : agents)
@@ -289,6 +331,41 @@ bool Workbench::isReady() const
 engine::ModelInfo Workbench::model() const
 {
     return d->engine ? d->engine->model() : engine::ModelInfo{};
+}
+
+QString Workbench::deviceProblem() const
+{
+    return d->deviceProblem;
+}
+
+bool Workbench::isReloading() const
+{
+    return d->isReloading;
+}
+
+void Workbench::reload()
+{
+    if (!d->isReady || d->isReloading)
+        return;
+    if (d->loader.joinable())
+        d->loader.join(); // it has posted its end
+    d->isReloading = true;
+    emit deviceChanged();
+    d->loader = std::thread([p = d.get()] {
+        const auto report = [p](const engine::LoadProgress& now) {
+            p->poster.post([p, stage = QString::fromStdString(now.stage), done = now.done, total = now.total] {
+                emit p->q->loadProgress(stage, done, total);
+            });
+        };
+        Result<void> result = Error{ErrorCode::OutOfMemory, "memory ran out while the model was loaded again"};
+        try {
+            result = p->engine->reload(report, &p->closing);
+        } catch (const std::bad_alloc&) {
+        } catch (const std::exception& thrown) {
+            result = Error{ErrorCode::DeviceFailure, thrown.what()};
+        }
+        p->poster.post([p, result] { p->reloaded(result); });
+    });
 }
 
 Agent* Workbench::agent(int index) const
@@ -318,6 +395,25 @@ IngestJob* Workbench::preview(const IngestOptions& options)
             return ingest(options, services);
         },
         this);
+}
+
+void Workbench::Private::count(const QString& question, int agent, quint64 serial)
+{
+    const bool isCounted = counting.contains(question);
+    counting[question].append({agent, serial});
+    if (isCounted)
+        return;
+    citationPool.start([this, question, builder = prompt.get()] {
+        const auto ids = engine::guarded("a question was counted", [&]() -> Result<PromptBuilder::Ids> {
+            PromptBuilder::Ids counted;
+            builder->appendQuestion(counted, question.toStdString());
+            return counted;
+        });
+        poster.post([this, question, ids] {
+            for (const auto& [pane, asked] : counting.take(question))
+                agents[std::size_t(pane)]->d->questionCounted(asked, ids);
+        });
+    });
 }
 
 AskedAll Workbench::askAll(const QString& question)

@@ -56,6 +56,13 @@ public:
     bool isReady() const;
     engine::ModelInfo model() const;      ///< valid once ready
 
+    /// Why a device has stopped working; empty while all work. What ran there has failed, its text is kept.
+    QString deviceProblem() const;
+    /// Loads the model again in the background on the devices that have failed; contexts in use are read anew.
+    /// deviceChanged() follows.
+    void reload();
+    bool isReloading() const;
+
     Agent* agent(int index) const;        ///< 0 .. numAgents - 1, valid once ready
     QList<ContextInfo> contexts() const;
 
@@ -112,6 +119,8 @@ signals:
     void conversationsChanged();
     /// Saving fails (disk full, ...): `problem` is a sentence; empty once it works again.
     void saveProblem(const QString& problem);
+    /// deviceProblem() or isReloading() changed.
+    void deviceChanged();
 
 private:
     friend class Agent;

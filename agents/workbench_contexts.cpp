@@ -92,7 +92,7 @@ void Workbench::Private::startReading(ContextEntry& known)
     request.contextTokens = qint64(request.prompt.size());
     request.contextLabel = {known.info.name.toStdString(), known.info.commit.toStdString()};
     request.maxNewTokens = 0;
-    request.priority = known.waiting.isEmpty() ? backgroundPriority : questionPriority;
+    request.priority = readingPriority(known);
     known.reading = std::make_unique<AnswerStream>(
         [this, id = known.info.id](StreamBatch&& batch) { takeReading(id, std::move(batch)); });
     known.info.state = ContextState::Reading;
@@ -183,8 +183,11 @@ void Workbench::Private::waitForContext(ContextId id, int agent, quint64 serial)
         agents[std::size_t(agent)]->d->contextRead(serial, {});
         return;
     case ContextState::Preparing:
+        known->waiting.append({agent, serial});
+        return;
     case ContextState::Reading:
         known->waiting.append({agent, serial});
+        engine->setPriority(known->request, readingPriority(*known));
         return;
     case ContextState::Ready:
     case ContextState::Failed:
@@ -197,6 +200,14 @@ void Workbench::Private::waitForContext(ContextId id, int agent, quint64 serial)
     }
 }
 
+int Workbench::Private::readingPriority(const ContextEntry& known) const
+{
+    int priority = backgroundPriority;
+    for (const auto& [agent, serial] : known.waiting)
+        priority = std::min(priority, agents[std::size_t(agent)]->d->priority());
+    return priority;
+}
+
 /// A question was stopped while it waited. What was read for questions alone stops with the last of them.
 void Workbench::Private::stopWaiting(ContextId id, int agent)
 {
@@ -204,8 +215,12 @@ void Workbench::Private::stopWaiting(ContextId id, int agent)
     if (known == nullptr)
         return;
     known->waiting.removeIf([agent](const auto& w) { return w.first == agent; });
-    if (known->waiting.isEmpty() && !known->readForItself && known->info.state == ContextState::Reading)
+    if (known->info.state != ContextState::Reading)
+        return;
+    if (known->waiting.isEmpty() && !known->readForItself)
         stopReading(*known);
+    else
+        engine->setPriority(known->request, readingPriority(*known));
 }
 
 /// At once: the engine ends its slice later, and what still comes of that reading goes nowhere.

@@ -75,7 +75,7 @@ struct Workbench::Private {
     std::unique_ptr<StoredTokenCounts> counts;
     std::thread loader;
     QThreadPool ingestPool;   ///< listing, counting, building contexts
-    QThreadPool citationPool; ///< one thread, so that an answer's lines stay in order
+    QThreadPool citationPool; ///< one thread, so that an answer's lines stay in order; counts long questions too
 
     QHash<QString, QString> settings;
     QList<StoredConversation> conversations; ///< newest first
@@ -87,10 +87,14 @@ struct Workbench::Private {
     std::array<Agent*, numAgents> agents{};
     QList<StoredPane> panes;
     QHash<int, QList<StoredMessage>> paneMessages; ///< until the agents exist
+    QHash<QString, QList<std::pair<int, quint64>>> counting; ///< long questions: (agent, serial) of who asks them
+    qint64 longestToken = 1;                                 ///< bytes
     qint64 lastContext = 0, lastConversation = 0, lastMessage = 0;
     bool standIn = false;    ///< the store's file could not be opened yet
     quint64 stateRound = 0;  ///< of the store's states that came
     QTimer flushTimer, statusTimer;
+    QString deviceProblem;
+    bool isReloading = false;
 
     void openStore();
     void takeState(SessionState&& state);
@@ -99,6 +103,8 @@ struct Workbench::Private {
     void loadEngine();
     void engineLoaded(Result<std::unique_ptr<engine::Engine>> result);
     void becomeReady();
+    void watchDevices();
+    void reloaded(const Result<void>& result);
     void tick();
 
     ContextEntry* entry(ContextId id);
@@ -114,7 +120,11 @@ struct Workbench::Private {
     void waitForContext(ContextId id, int agent, quint64 serial);
     void stopWaiting(ContextId id, int agent);
     void stopReading(ContextEntry& known);
+    /// Of reading it: that of the most urgent question that waits.
+    int readingPriority(const ContextEntry& known) const;
     void countPanes();
+    /// Calls agent.questionCounted(serial, ids) when they are known; once for all who ask the same.
+    void count(const QString& question, int agent, quint64 serial);
 
     void keepConversation(const StoredConversation& conversation); ///< new or changed: to the top
     void touchConversation(ConversationId id, int messages);

@@ -203,6 +203,38 @@ private slots:
         QCOMPARE(questions[2].priority, questions[0].priority);
     }
 
+    void aContextIsAsUrgentAsTheQuestionThatWaitsForIt()
+    {
+        Bench bench([](const auto& request) {
+            Script script;
+            script.waits = request.maxNewTokens == 0;
+            return script;
+        });
+        bench.open();
+        const ContextId id = bench.addContext();
+        QTRY_COMPARE(bench.context(id).state, ContextState::Reading);
+        const engine::GenerationRequest reading = bench.engine->requests()[0];
+        const auto priority = [&] {
+            const auto changed = bench.engine->priorities();
+            const auto found = changed.find(reading.id);
+            return found != changed.end() ? found->second : reading.priority;
+        };
+        const int background = priority();
+        bench.agent(0).setContext(id);
+        bench.agent(1).setContext(id);
+        bench.agent(1).setAttended(true);
+        check(bench.agent(0).ask("Where is join?"));
+        QTRY_VERIFY(priority() < background);
+        const int question = priority();
+        check(bench.agent(1).ask("Where is join?"));
+        QTRY_VERIFY(priority() < question);
+        bench.agent(1).stop();
+        QTRY_COMPARE(priority(), question);
+        bench.engine->resume();
+        WAIT_IDLE(bench.agent(0));
+        QCOMPARE(bench.agent(0).messages().last().state, MessageState::Complete);
+    }
+
     void previewCountsWhatIsSent() // B-17
     {
         Bench bench;
@@ -463,6 +495,71 @@ private slots:
         WAIT_IDLE(bench.agent());
     }
 
+    void aPasteLargerThanTheLimitIsRefusedByItsSize() // B-25
+    {
+        Bench bench;
+        bench.openWithContext(numAgents);
+        const QString paste(5 << 20, u'x'); // no token has more than a few bytes
+        const Result<void> refused = bench.agent().ask(paste);
+        QVERIFY(!refused);
+        QCOMPARE(refused.error().code, ErrorCode::ContextFull);
+        QCOMPARE(bench.workbench->askAll(paste).asked, 0);
+        QCOMPARE(bench.agent().status().activity, Activity::Idle);
+        QCOMPARE(bench.agent().messages().size(), 0);
+    }
+
+    void aLongQuestionIsCountedElsewhere() // B-43
+    {
+        Bench bench;
+        bench.openWithContext(numAgents);
+        const QString paste = QStringLiteral("why? ").repeated(30'000);
+        QCOMPARE(bench.workbench->askAll(paste).asked, numAgents);
+        for (int i = 0; i < numAgents; ++i) { // this thread has not counted it
+            QCOMPARE(bench.agent(i).status().activity, Activity::Queued);
+            QCOMPARE(bench.agent(i).messages().size(), 0);
+            QCOMPARE(bench.agent(i).ask("meanwhile").error().code, ErrorCode::Busy);
+        }
+        bench.agent(2).stop();
+        bench.agent(3).newConversation();
+        QCOMPARE(bench.agent(2).status().activity, Activity::Idle);
+        for (const int i : {0, 1, 4, 5, 6, 7}) {
+            QTRY_COMPARE(bench.agent(i).messages().size(), 2);
+            WAIT_IDLE(bench.agent(i));
+            QCOMPARE(bench.agent(i).messages()[0].text, paste);
+            QCOMPARE(bench.agent(i).messages()[1].state, MessageState::Complete);
+        }
+        for (const int i : {2, 3})
+            QCOMPARE(bench.agent(i).messages().size(), 0);
+        const auto questions = bench.questions();
+        QCOMPARE(questions.size(), std::size_t(6));
+        for (const auto& question : questions)
+            QCOMPARE(question.prompt, questions[0].prompt);
+        check(bench.agent(0).editLast(paste + "!"));
+        QCOMPARE(bench.agent(0).messages()[0].text, paste); // until it is counted
+        QTRY_COMPARE(bench.agent(0).messages()[0].text, paste + "!");
+        WAIT_IDLE(bench.agent(0));
+        QCOMPARE(bench.agent(0).messages().size(), 2);
+    }
+
+    void aLongQuestionThatDoesNotFitComesBack() // B-25
+    {
+        Bench bench;
+        bench.contextLimit = 60'000;
+        bench.openWithContext();
+        const QString paste(100'000, u'x');
+        QSignalSpy refused(&bench.agent(), &Agent::questionRefused);
+        check(bench.agent().ask(paste));
+        QVERIFY(refused.wait());
+        QCOMPARE(refused[0][0].toString(), paste);
+        const auto error = refused[0][1].value<Error>();
+        QCOMPARE(error.code, ErrorCode::ContextFull);
+        QVERIFY2(error.message.find("of 60000 tokens are used") != std::string::npos, error.message.c_str());
+        QCOMPARE(bench.agent().status().activity, Activity::Idle);
+        QCOMPARE(bench.agent().messages().size(), 0);
+        check(bench.agent().ask("a short one"));
+        WAIT_IDLE(bench.agent());
+    }
+
     void withoutAContextThereIsNothingToAsk()
     {
         Bench bench;
@@ -495,6 +592,43 @@ private slots:
         check(agent.ask("three"));
         WAIT_IDLE(agent);
         QCOMPARE(agent.messages()[5].state, MessageState::Complete);
+    }
+
+    void aLostDeviceIsLoadedAgain() // B-35
+    {
+        Bench bench;
+        bench.openWithContext();
+        Workbench& workbench = *bench.workbench;
+        Agent& agent = bench.agent();
+        check(agent.ask("one"));
+        WAIT_IDLE(agent);
+        QSignalSpy changed(&workbench, &Workbench::deviceChanged);
+        bench.engine->lose("fake stopped working: it fell off the bus");
+        QTRY_COMPARE(workbench.deviceProblem(), QStringLiteral("fake stopped working: it fell off the bus"));
+        check(agent.ask("two"));
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages().last().state, MessageState::Failed);
+        QCOMPARE(agent.messages().size(), 4); // nothing is lost
+        const ContextId id = agent.context().id;
+
+        bench.engine->refuseReload({ErrorCode::DeviceFailure, "it does not come back: start Octavo again"});
+        workbench.reload();
+        QVERIFY(workbench.isReloading());
+        QTRY_VERIFY(!workbench.isReloading());
+        QCOMPARE(workbench.deviceProblem(), QStringLiteral("it does not come back: start Octavo again"));
+
+        workbench.reload();
+        QTRY_VERIFY(!workbench.isReloading());
+        QCOMPARE(workbench.deviceProblem(), QString());
+        QVERIFY(changed.size() >= 5);
+        const std::size_t before = bench.engine->requests().size();
+        QTRY_COMPARE(bench.context(id).state, ContextState::Read);
+        QVERIFY(bench.engine->requests().size() >= before); // read once more
+        QCOMPARE(bench.engine->requests().back().maxNewTokens, 0);
+        check(agent.regenerate());
+        WAIT_IDLE(agent);
+        QCOMPARE(agent.messages().last().state, MessageState::Complete);
+        workbench.reload(); // quitting does not wait for more than the engine needs
     }
 
     void regenerateAndEditReplaceTheLastTurn()

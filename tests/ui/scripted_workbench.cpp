@@ -30,6 +30,8 @@ struct WorkbenchScript {
     engine::SamplingParams sampling;
     int maxNewTokens = 1024;
     bool lookupDrafts = true, mtpDrafts = true;
+    QString deviceProblem;
+    bool reloading = false;
     QHash<QByteArray, SourceText> sources;
 };
 
@@ -219,6 +221,19 @@ bool Workbench::isReady() const
 engine::ModelInfo Workbench::model() const
 {
     return d->script.model;
+}
+QString Workbench::deviceProblem() const
+{
+    return d->script.deviceProblem;
+}
+bool Workbench::isReloading() const
+{
+    return d->script.reloading;
+}
+void Workbench::reload()
+{
+    d->script.reloading = true;
+    emit deviceChanged();
 }
 Agent* Workbench::agent(int index) const
 {
@@ -491,6 +506,14 @@ void setSource(Workbench* workbench, const QByteArray& path, const SourceText& t
 void reportSaveProblem(Workbench* workbench, const QString& problem)
 {
     emit workbench->saveProblem(problem);
+}
+
+void reportDevice(Workbench* workbench, const QString& problem)
+{
+    WorkbenchScript& script = *workbenches()[workbench];
+    script.deviceProblem = problem;
+    script.reloading = false;
+    emit workbench->deviceChanged();
 }
 
 } // namespace octavo::ui::test

@@ -50,5 +50,7 @@ void setConversations(agents::Workbench* workbench, const QList<agents::Conversa
 void setMetrics(agents::Workbench* workbench, const engine::MetricsSnapshot& metrics);
 void setSource(agents::Workbench* workbench, const QByteArray& path, const agents::SourceText& text);
 void reportSaveProblem(agents::Workbench* workbench, const QString& problem);
+/// A device was lost (or, where `problem` is empty, is back); what was being reloaded has ended.
+void reportDevice(agents::Workbench* workbench, const QString& problem);
 
 } // namespace octavo::ui::test
