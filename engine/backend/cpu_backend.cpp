@@ -10,6 +10,7 @@
 #include <fstream>
 #include <new>
 #include <thread>
+#include <utility>
 #include <system_error>
 
 #include <unistd.h>
@@ -242,11 +243,11 @@ struct CpuBackend::ImageStorage {
 void CpuBackend::countMemory()
 {
     const std::int64_t inUse = m_pages.pagesInUse();
-    std::int64_t reserved = inUse, copies = 0;
+    std::int64_t reserved = inUse, copies = m_spareStates ? std::int64_t(m_spareStates->bytes()) : 0;
     m_states.clear();
     for (const auto& [slot, sequence] : m_sequences) {
         reserved += pagesToTake(sequence->length, sequence->maxTokens, sequence->kv.heldPages());
-        copies += std::int64_t(sequence->pending.bytes());
+        copies += std::int64_t(sequence->pending.bytes() + (sequence->verified ? sequence->verified->bytes() : 0));
         m_states.push_back(sequence->recurrentPages.get());
     }
     for (const auto& weak : m_images) {
@@ -268,6 +269,8 @@ void CpuBackend::destroySequence(SlotId slot)
     if (it == m_sequences.end())
         return;
     m_sparse.release(*it->second);
+    if (it->second->verified)
+        m_spareStates = std::move(it->second->verified);
     m_sequences.erase(it);
     countTier();
     countMemory();
@@ -396,6 +399,15 @@ Result<void> CpuBackend::makeReady(CpuSequence& sequence, std::size_t rows)
         if (sequence.pending.empty())
             return Error{ErrorCode::OutOfMemory, "No memory was left for the state of " + std::to_string(rows) +
                                                      " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
+        countMemory();
+    }
+    if (rows > 1 && !sequence.verified) {
+        const std::size_t stateBytes = sequence.recurrentPages->bytes();
+        auto verified = m_spareStates ? std::exchange(m_spareStates, nullptr) : std::make_shared<BigPages>(stateBytes);
+        if (verified->empty() && stateBytes > 0)
+            return Error{ErrorCode::OutOfMemory, "No memory was left for the states behind drafted rows (" +
+                                                     mib(std::int64_t(stateBytes)) + ")"};
+        sequence.verified = std::move(verified);
         countMemory();
     }
     return {};

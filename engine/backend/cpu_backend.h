@@ -85,6 +85,7 @@ private:
     std::int32_t m_nextSlot = 0;
     std::vector<std::weak_ptr<const ImageStorage>> m_images;
     std::vector<const BigPages*> m_states; // each once, whoever shares it
+    std::shared_ptr<BigPages> m_spareStates; // of a sequence that is gone, for the next one's CpuSequence::verified
     std::int64_t m_tierBytes = 0;
     std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_tierHeldBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
     std::shared_ptr<CpuBackend*> m_self; // what images find their backend by; gone before all the rest

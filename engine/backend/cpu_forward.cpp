@@ -69,7 +69,6 @@ struct CpuForward::Private {
     float* betaAlpha = nullptr;       // (maxRows, padded(2 * valueHeads))
     float* gates = nullptr;           // [g, beta][value head of a key head][64]
     float* gdnWork = nullptr;
-    float* state = nullptr;           // copy of one head's state
     float* correction = nullptr;      // (valueDim)
     std::int16_t* queries = nullptr;  // (maxRows * heads per KV head, headDim), in tiles
     float* queryScales = nullptr;
@@ -157,7 +156,6 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
             parts.take(own->betaAlpha, rows * padded(2 * c.linearNumValueHeads));
             parts.take(own->gates, 2 * valuesPerKey * cpu::gdnChunkRows);
             parts.take(own->gdnWork, cpu::gdnWorkFloats(c.linearKeyHeadDim, c.linearValueHeadDim));
-            parts.take(own->state, m_shape.headFloats());
             parts.take(own->correction, c.linearValueHeadDim);
             parts.take(own->queries, groupRows * c.headDim);
             parts.take(own->queryScales, groupRows);
@@ -473,8 +471,9 @@ void CpuForward::gdnStep(int thread, const CpuLayer& layer, Range keyHeads)
         for (int head = keyHeads.begin * ratio; head < keyHeads.end * ratio; ++head) {
             float* state = sequence.state(layer.kindIndex, head);
             if (rows > 1) {
-                std::memcpy(own.state, state, std::size_t(m_shape.headFloats()) * sizeof(float));
-                state = own.state;
+                float* verified = sequence.verifiedState(layer.kindIndex, head);
+                std::memcpy(verified, state, std::size_t(m_shape.headFloats()) * sizeof(float));
+                state = verified;
             }
             own.gdnRows.resize(std::size_t(rows));
             for (int t = 0; t < rows; ++t) {
@@ -770,6 +769,25 @@ void CpuForward::writeLogits(int thread)
 void CpuForward::commit(CpuSequence& sequence, int kept)
 {
     const int rows = sequence.pendingRows;
+    const auto shiftConvolution = [&](int layer, const float* past, float* now) {
+        for (int i = 0; i < m_shape.history; ++i) {
+            const int from = kept - m_shape.history + i;
+            const float* source = from < 0 ? past + std::int64_t(m_shape.history + from) * m_shape.convDim
+                                           : sequence.pendingConv(layer, from, rows);
+            std::memcpy(now + std::int64_t(i) * m_shape.convDim, source, std::size_t(m_shape.convDim) * sizeof(float));
+        }
+    };
+    if (kept == rows) { // the step has left the states behind all of them
+        std::swap(sequence.recurrentPages, sequence.verified);
+        const auto* before = sequence.verified->as<float>();
+        for (int layer = 0; layer < m_shape.layers; ++layer) {
+            float* now = sequence.conv(layer);
+            shiftConvolution(layer, before + (now - sequence.recurrent()), now);
+        }
+        std::copy_n(before + sequence.shape.totalFloats() - sequence.shape.hidden, sequence.shape.hidden,
+                    sequence.lastHidden());
+        return;
+    }
     m_pool.run([&](int thread) {
         const Range heads = share(m_shape.layers * m_shape.valueHeads, thread);
         const int ratio = m_shape.valueHeads / std::max(1, m_shape.keyHeads);
@@ -786,16 +804,8 @@ void CpuForward::commit(CpuSequence& sequence, int kept)
             m_kernels.gdnReplay(sequence.state(layer, head), m_shape.keyDim, m_shape.valueDim, gdnRows.data(), kept);
         }
         const Range layers = share(m_shape.layers, thread);
-        for (int layer = layers.begin; layer < layers.end; ++layer) {
-            float* past = sequence.conv(layer);
-            for (int i = 0; i < m_shape.history; ++i) {
-                const int from = kept - m_shape.history + i;
-                const float* source = from < 0 ? past + std::int64_t(m_shape.history + from) * m_shape.convDim
-                                               : sequence.pendingConv(layer, from, rows);
-                std::memcpy(past + std::int64_t(i) * m_shape.convDim, source,
-                            std::size_t(m_shape.convDim) * sizeof(float));
-            }
-        }
+        for (int layer = layers.begin; layer < layers.end; ++layer)
+            shiftConvolution(layer, sequence.conv(layer), sequence.conv(layer));
     });
 }
 

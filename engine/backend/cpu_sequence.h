@@ -51,6 +51,7 @@ struct CpuSequence {
     std::int64_t tierTokens = 0;            ///< that it holds
     std::shared_ptr<BigPages> recurrentPages; ///< shared with images of a frozen sequence alone
     BigPages pending;        ///< [layer][row][pendingFloats], taken at the first step of several rows
+    std::shared_ptr<BigPages> verified; ///< like recurrentPages, states after all rows that wait for commit(); taken then too
 
     // MTP's row of a position needs the token after it, so the newest one is always to come. After decoding there are
     // more: they wait until drafts are wanted.
@@ -84,6 +85,10 @@ struct CpuSequence {
     float* conv(int layer) const
     {
         return recurrent() + shape.layers * shape.stateFloats() + layer * shape.convFloats();
+    }
+    float* verifiedState(int layer, int head) const
+    {
+        return verified->as<float>() + layer * shape.stateFloats() + head * shape.headFloats();
     }
     // Parts of pending row `row`.
     float* pendingConv(int layer, int row, int rows) const

@@ -92,6 +92,7 @@ private:
         AgentMetrics metrics;
         RateMeter decode, prefill;
         double draftedRounds = 0.0, acceptedInRounds = 0.0;
+        DraftAcceptance copies;
         MtpAcceptance mtp;
     };
 

@@ -63,7 +63,7 @@ std::vector<Task*> Scheduler::draftWithMtp(std::span<Task* const> writers)
         const MtpAcceptance& mtp = record(task->request.agent).mtp;
         const Draft& copied = task->draft;
         const double copy = copied.tokens.empty() ? 1.0
-                                                  : bestRate(task->acceptance.chance(copied.matched),
+                                                  : bestRate(record(task->request.agent).copies, copied.matched,
                                                              m_stepCost.rowShare(), int(copied.tokens.size()));
         // A copy costs nothing to make, so it goes first where it is as good.
         if (copy > 1.0 && copy >= bestRate(mtp.yield(0), m_stepCost.rowShare() + passShare, MtpAcceptance::deepest))
@@ -121,7 +121,7 @@ void Scheduler::chooseRows(std::span<Task* const> writers)
     std::vector<int> lengths(writers.size(), 0);
     auto chanceOf = [&](const Task& task, int at) {
         return task.usesMtp ? record(task.request.agent).mtp.chance(task.chain.chances[std::size_t(at)])
-                            : task.acceptance.chance(task.draft.matched);
+                            : record(task.request.agent).copies.chance(task.draft.matched + at);
     };
     while (plan.rows < m_backend.maxStepRows()) {
         std::size_t best = writers.size();
@@ -145,7 +145,7 @@ void Scheduler::chooseRows(std::span<Task* const> writers)
     for (std::size_t i = 0; i < writers.size(); ++i) {
         Draft& draft = writers[i]->draft;
         if (!writers[i]->usesMtp && !draft.tokens.empty() && lengths[i] == 0)
-            writers[i]->acceptance.recordUnused(draft.matched);
+            record(writers[i]->request.agent).copies.recordUnused(draft.matched);
         draft.tokens.resize(std::size_t(lengths[i]));
     }
 }
@@ -165,7 +165,7 @@ void Scheduler::recordDrafts(Task& task, int rows, int accepted, bool rejected)
         for (int depth = 0; depth < judged; ++depth)
             agent.mtp.recordPass(depth, depth < accepted);
     } else if (rows > 1) {
-        task.acceptance.record(task.draft.matched, accepted, rejected);
+        agent.copies.record(task.draft.matched, accepted, rejected);
     }
     if (rows > 1) {
         agent.draftedRounds += 1.0;

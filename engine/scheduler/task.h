@@ -47,7 +47,6 @@ struct Task {
     Answer answer;
     TokenId next = -1;         ///< written, not yet in the sequence
     std::unique_ptr<PromptLookup> lookup;
-    DraftAcceptance acceptance;
     Draft draft;               ///< of the step in hand
     DraftChain chain;          ///< the same where it comes from MTP, with the probabilities; else empty
     int passes = 0;            ///< of the MTP layer for it

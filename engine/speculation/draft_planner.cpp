@@ -6,12 +6,15 @@ namespace octavo::engine {
 
 void DraftAcceptance::record(int matched, int accepted, bool rejected)
 {
-    constexpr double pace = 0.1;
-    double& chance = m_chance[std::size_t(bucket(matched))];
-    for (int i = 0; i < accepted; ++i)
+    constexpr double pace = 0.08;
+    for (int i = 0; i < accepted; ++i) {
+        double& chance = m_chance[std::size_t(bucket(matched + i))];
         chance += pace * (1.0 - chance);
-    if (rejected)
+    }
+    if (rejected) {
+        double& chance = m_chance[std::size_t(bucket(matched + accepted))];
         chance -= pace * chance;
+    }
 }
 
 void DraftAcceptance::recordUnused(int matched)
@@ -45,14 +48,18 @@ void MtpAcceptance::recordUnused()
 void StepCost::record(int rows, std::int64_t durationUs)
 {
     constexpr double memory = 0.98;
-    const double x = rows, y = double(durationUs);
+    // One step that the system kept waiting says nothing of rows.
+    constexpr double mostBeyond = 2.0;
+    const double x = rows, y = m_oneUs > 0.0 ? std::min(double(durationUs), mostBeyond * us(rows)) : double(durationUs);
     m_weight = memory * m_weight + 1.0;
     m_rows = memory * m_rows + x;
     m_us = memory * m_us + y;
     m_rowsRows = memory * m_rowsRows + x * x;
     m_rowsUs = memory * m_rowsUs + x * y;
     const double spread = m_rowsRows - m_rows * m_rows / m_weight;
-    if (spread < 0.5) { // all steps alike: keep what was known of rows
+    if (spread < 0.5) { // all steps alike: what was known of rows fades, so that drafts are tried again some day
+        constexpr double pace = 0.02;
+        m_rowShare += pace * (usualShare - m_rowShare);
         m_oneUs = m_us / m_weight / (1.0 + m_rowShare * (m_rows / m_weight - 1.0));
         return;
     }
@@ -70,16 +77,31 @@ bool rowPays(const StepPlan& plan, double chance, const StepCost& cost)
     return chance * step > cost.rowShare() * plan.expectedTokens;
 }
 
-double bestRate(double chance, double draftCost, int most)
+namespace {
+
+template <typename ChanceOf>
+double bestRateOf(ChanceOf chanceOf, double draftCost, int most)
 {
     double best = 1.0, tokens = 1.0, right = 1.0, cost = 1.0;
     for (int i = 0; i < most; ++i) {
-        right *= chance;
+        right *= chanceOf(i);
         tokens += right;
         cost += draftCost;
         best = std::max(best, tokens / cost);
     }
     return best;
+}
+
+} // namespace
+
+double bestRate(double chance, double draftCost, int most)
+{
+    return bestRateOf([chance](int) { return chance; }, draftCost, most);
+}
+
+double bestRate(const DraftAcceptance& copies, int matched, double draftCost, int most)
+{
+    return bestRateOf([&](int i) { return copies.chance(matched + i); }, draftCost, most);
 }
 
 int passesThatPay(const StepPlan& plan, std::span<const MtpAcceptance* const> chains, const StepCost& cost,

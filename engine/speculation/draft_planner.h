@@ -9,20 +9,30 @@
 
 namespace octavo::engine {
 
-/// How often one agent's drafts are right, by how long a stretch they had in common with their source. Drifts back to
-/// its start while unused, so that an agent that turns from prose to code is tried again.
+/// How often one agent's copies are right, by how long a stretch they have in common with their source. Each token that
+/// is kept makes it longer, so the tokens of one draft are judged one by one: a copy that goes well is surer as it
+/// goes on. Drifts back to its start while unused, so that an agent that turns from prose to code is tried again.
 class DraftAcceptance
 {
 public:
+    /// That the next token is right behind `matched` that agree.
     double chance(int matched) const { return m_chance[std::size_t(bucket(matched))]; }
+    /// Of a draft that began behind `matched` tokens: how many were right, and whether another one was not.
     void record(int matched, int accepted, bool rejected);
     void recordUnused(int matched);
 
 private:
-    static int bucket(int matched) { return matched < 6 ? 0 : matched < 12 ? 1 : 2; }
-    static constexpr std::array<double, 3> start{0.5, 0.7, 0.9};
+    static constexpr std::array<int, 6> mostMatched{3, 5, 8, 13, 24, 1 << 30};
+    static int bucket(int matched)
+    {
+        int at = 0;
+        while (matched > mostMatched[std::size_t(at)])
+            ++at;
+        return at;
+    }
+    static constexpr std::array<double, 6> start{0.35, 0.7, 0.85, 0.92, 0.96, 0.97}; // of answers about code
 
-    std::array<double, 3> m_chance = start;
+    std::array<double, 6> m_chance = start;
 };
 
 /// How often one agent's MTP drafts are right: by the probability that the layer gives them, and by their place in the
@@ -66,7 +76,8 @@ public:
 
 private:
     double m_weight = 0.0, m_rows = 0.0, m_us = 0.0, m_rowsRows = 0.0, m_rowsUs = 0.0; // decaying sums
-    double m_rowShare = 0.15; // until steps of different sizes have been seen
+    static constexpr double usualShare = 0.15;
+    double m_rowShare = usualShare; // until steps of different sizes have been seen
     double m_oneUs = 0.0;
 };
 
@@ -82,6 +93,8 @@ bool rowPays(const StepPlan& plan, double chance, const StepCost& cost);
 /// Tokens per time, in units of a step of one row, of one agent alone that writes with drafts: each costs `draftCost`
 /// and is right with `chance` where those before were. The best length up to `most` counts.
 double bestRate(double chance, double draftCost, int most);
+/// The same for a copy behind `matched` tokens.
+double bestRate(const DraftAcceptance& copies, int matched, double draftCost, int most);
 
 /// How many passes of the MTP layer make the most tokens per time when `chains` start from it beside `plan`, which holds
 /// their first rows already. `passShare`: what a pass takes of a step of one row.

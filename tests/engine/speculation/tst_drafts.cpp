@@ -180,7 +180,8 @@ private slots:
         });
         bench.drafts = true;
         const auto record = bench.run(bench.ask(0, someTokens(500, 1), 400));
-        QVERIFY2(bench.device->commits < 40, qPrintable(QString::number(bench.device->commits)));
+        // Learned at first, tried again now and then.
+        QVERIFY2(bench.device->commits < 60, qPrintable(QString::number(bench.device->commits)));
         QVERIFY(record.finished->stats.decodeMs < 400 * 10.0 * 1.03);
     }
 

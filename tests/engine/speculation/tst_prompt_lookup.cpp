@@ -96,6 +96,24 @@ private slots:
         QVERIFY(!rowPays({1, 1.0}, 0.95, cost)); // a row costs as much as a step
     }
 
+    void oneStepThatHadToWaitDoesNotEndDraftsForGood()
+    {
+        StepCost cost;
+        for (int i = 0; i < 50; ++i)
+            cost.record(1, 1000);
+        cost.record(3, 60'000); // another program had the processors
+        for (int i = 0; i < 200; ++i)
+            cost.record(1, 1000);
+        QVERIFY2(cost.rowShare() < 0.35, qPrintable(QString::number(cost.rowShare())));
+        QVERIFY(rowPays({1, 1.0}, 0.5, cost));
+        QVERIFY(cost.us(1) < 1100.0);
+        for (int i = 0; i < 400; ++i) { // what is so again and again is believed
+            cost.record(1, 1000);
+            cost.record(3, 3000);
+        }
+        QVERIFY(cost.rowShare() > 0.9);
+    }
+
     void draftsThatFailAreGivenUpAndTriedAgainLater()
     {
         DraftAcceptance acceptance;
@@ -106,9 +124,28 @@ private slots:
         for (int i = 0; i < 40; ++i)
             acceptance.recordUnused(4);
         QVERIFY(acceptance.chance(4) > 0.1);
-        for (int i = 0; i < 10; ++i)
+        for (int i = 0; i < 20; ++i)
             acceptance.record(4, 5, false);
         QVERIFY(acceptance.chance(4) > 0.9);
+    }
+
+    void aCopysTokensAreJudgedByHowFarItAgreesByThen()
+    {
+        const DraftAcceptance fresh;
+        for (int matched = 3; matched < 40; ++matched)
+            QVERIFY(fresh.chance(matched + 1) >= fresh.chance(matched));
+        DraftAcceptance acceptance;
+        for (int i = 0; i < 60; ++i)
+            acceptance.record(4, 10, true); // right from 4 to 13 tokens, wrong behind 14
+        for (const int matched : {4, 6, 10, 13})
+            QVERIFY(acceptance.chance(matched) > 0.95);
+        QVERIFY(acceptance.chance(14) < 0.1);
+        QCOMPARE(acceptance.chance(3), fresh.chance(3));
+        QCOMPARE(acceptance.chance(30), fresh.chance(30));
+        // So a copy of 10 tokens is worth its rows, and the eleventh token is not worth another.
+        QVERIFY(bestRate(acceptance, 4, 0.3, 10) > 2.0);
+        QCOMPARE(bestRate(acceptance, 4, 0.3, 11), bestRate(acceptance, 4, 0.3, 10));
+        QVERIFY(bestRate(acceptance, 14, 0.3, 10) < 1.01);
     }
 };
 
