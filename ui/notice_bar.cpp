@@ -92,8 +92,8 @@ void NoticeBar::showTop()
     m_button->setAccessibleName(notice.action.isEmpty() ? tr("Dismiss") : notice.action);
     m_button->setVisible(!notice.action.isEmpty());
     setAccessibleName(notice.text);
+    place(); // before it is seen: the pointer is not taken to be on it where it only passes
     show();
-    place();
     raise();
     hold(underMouse() || m_button->hasFocus());
     QAccessibleEvent event(this, QAccessible::Alert);
