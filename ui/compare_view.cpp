@@ -1,6 +1,7 @@
 #include "ui/compare_view.h"
 
 #include "ui/pane/pane_state.h"
+#include "ui/problem_text.h"
 #include "ui/transcript/transcript_view.h"
 
 #include <QClipboard>
@@ -211,7 +212,7 @@ void CompareView::showQuestion(const QString& question)
             if (agent->messages().isEmpty() || agent->messages().last().id != id)
                 return;
             if (const Result<void> done = (agent->*what)(); !done)
-                emit noticed(QString::fromStdString(done.error().message));
+                emit noticed(problemText(done.error()));
         };
         connect(view, &TranscriptView::regenerateRequested, this, [ask] { ask(&agents::Agent::regenerate); });
         connect(view, &TranscriptView::continueRequested, this, [ask] { ask(&agents::Agent::continueAnswer); });

@@ -7,6 +7,7 @@
 #include "ui/notice_bar.h"
 #include "ui/pane/pane.h"
 #include "ui/pane/pane_state.h"
+#include "ui/problem_text.h"
 #include "ui/setting_keys.h"
 #include "ui/sidebar/commit_watch.h"
 #include "ui/sidebar/sidebar.h"
@@ -132,7 +133,7 @@ MainWindow::MainWindow(agents::Workbench* workbench, QWidget* parent)
         m_stack->setCurrentWidget(m_start);
     });
     connect(workbench, &agents::Workbench::saveProblem, this, [this](const QString& problem) {
-        m_saveProblem = problem.isEmpty() ? QString() : tr("Not saved: %1").arg(problem);
+        m_saveProblem = problem.isEmpty() ? QString() : tr("Not saved: %1").arg(problemText(problem));
         for (Pane* pane : m_grid->panes())
             pane->setSaveProblem(m_saveProblem);
     });
@@ -341,7 +342,7 @@ void MainWindow::askAll(const QString& question)
         if (error.code == ErrorCode::Busy)
             ++busy;
         else
-            why += QStringLiteral("%1: %2").arg(m_workbench->agent(agent)->name(), QString::fromStdString(error.message));
+            why += QStringLiteral("%1: %2").arg(m_workbench->agent(agent)->name(), problemText(error));
     }
     if (all.asked == 0 && why.isEmpty())
         return m_notices->tell(tr("No pane is free: wait for an answer or stop one."));

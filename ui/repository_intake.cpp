@@ -1,5 +1,6 @@
 #include "ui/repository_intake.h"
 
+#include "ui/problem_text.h"
 #include "ui/setting_keys.h"
 #include "ui/take_up.h"
 
@@ -119,7 +120,7 @@ void RepositoryIntake::take(const agents::IngestOptions& options, const agents::
 /// Whether trust would help is looked up first; the next repository waits for that.
 void RepositoryIntake::tellProblem(const agents::IngestOptions& options, const Error& error)
 {
-    const OpenProblem problem{options.repository, QString::fromStdString(error.message), false};
+    const OpenProblem problem{options.repository, problemText(error), false};
     if (options.trusted || error.code != ErrorCode::RepositoryInvalid) {
         emit failed(problem);
         next();

@@ -1,5 +1,6 @@
 #include "ui/start_page.h"
 
+#include "ui/problem_text.h"
 #include "ui/stage_text.h"
 
 #include <QDragEnterEvent>
@@ -212,8 +213,7 @@ void StartPage::showLoading(const QString& stage, qint64 done, qint64 total)
 
 void StartPage::showFailure(const Error& error)
 {
-    const std::string_view title = errorTitle(error.code);
-    show(QString::fromUtf8(title.data(), qsizetype(title.size())), QString::fromStdString(error.message));
+    show(problemTitle(error.code), problemText(error));
     m_settings->show();
     m_quit->show();
 }

@@ -1,10 +1,12 @@
 #include "tests/ui/real_window.h"
 #include "ui/command_palette.h"
+#include "ui/problem_text.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/source_viewer/source_viewer.h"
 #include "ui/start_page.h"
 #include "ui/translation.h"
 
+#include <QRegularExpression>
 #include <QAbstractButton>
 #include <QComboBox>
 #include <QScrollArea>
@@ -178,6 +180,47 @@ private slots:
         VERIFY_NOT_CLIPPED(dashboard);
         VERIFY_NOT_CLIPPED(&viewer);
         VERIFY_NOT_CLIPPED(m_real->window.get());
+    }
+
+    void whatWentWrongIsSaidInGerman()
+    {
+        static const QRegularExpression place(QStringLiteral("%\\d"));
+        const auto places = [&](const QString& words) {
+            QStringList found;
+            for (auto match = place.globalMatch(words); match.hasNext();)
+                found += match.next().captured();
+            found.sort();
+            return found;
+        };
+        for (const QString& english : knownProblems()) {
+            const QString german = QCoreApplication::translate("octavo::ui::ProblemWords", english.toUtf8().constData());
+            QVERIFY2(german != english, qPrintable(english));
+            QCOMPARE(places(german), places(english));
+        }
+        for (int code = 0; code <= int(ErrorCode::Cancelled); ++code) {
+            const std::string_view english = errorTitle(ErrorCode(code));
+            const QString german = problemTitle(ErrorCode(code));
+            QVERIFY2(!german.isEmpty() && german != QLatin1String(english.data(), qsizetype(english.size())),
+                     qPrintable(german));
+        }
+        // Sentences as they come: the patterns are still theirs.
+        const Result<void> refused = m_real->agent(0)->ask(QStringLiteral("why?"));
+        QVERIFY(!refused);
+        QVERIFY2(problemText(refused.error()).contains(QStringLiteral("hat keinen Kontext")),
+                 refused.error().message.c_str());
+        agents::IngestOptions options;
+        options.repository = QStringLiteral("/nowhere/at all");
+        std::unique_ptr<agents::IngestJob> job(m_real->workbench->preview(options));
+        QSignalSpy failed(job.get(), &agents::IngestJob::failed);
+        QVERIFY(failed.wait());
+        const QString german = problemText(failed[0][0].value<Error>());
+        QVERIFY2(german.startsWith(QStringLiteral("\u201e/nowhere/at all\u201c gibt es nicht")), qPrintable(german));
+        QCOMPARE(problemText(QStringLiteral("the context is full: 249900 of 250000 tokens are used, this question needs "
+                                            "210 (with a shortest answer): begin a new conversation")),
+                 QStringLiteral("Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht 210 (mit einer "
+                                "k\u00fcrzesten Antwort): Beginnen Sie eine neue Unterhaltung.")
+                     .arg(countText(249'900), countText(250'000)));
+        QCOMPARE(problemText(QStringLiteral("something else, 12 of it")), QStringLiteral("something else, 12 of it"));
     }
 
     void aLanguageThatIsNotThereFallsBackToEnglish()

@@ -2,6 +2,7 @@
 
 #include <QGridLayout>
 #include <QHBoxLayout>
+#include <QLocale>
 #include <QVBoxLayout>
 
 #include <cmath>
@@ -13,13 +14,15 @@ namespace {
 QString bytesPerSecondText(float value)
 {
     const double gigabytes = double(value) / 1e9;
-    return gigabytes >= 0.095 ? DeviceCard::tr("%1 GB/s").arg(gigabytes, 0, 'f', 1)
-                              : DeviceCard::tr("%1 MB/s").arg(double(value) / 1e6, 0, 'f', value < 1e6F ? 1 : 0);
+    const QLocale locale;
+    return gigabytes >= 0.095
+               ? DeviceCard::tr("%1 GB/s").arg(locale.toString(gigabytes, 'f', 1))
+               : DeviceCard::tr("%1 MB/s").arg(locale.toString(double(value) / 1e6, 'f', value < 1e6F ? 1 : 0));
 }
 
 QString percent(float value)
 {
-    return DeviceCard::tr("%1%").arg(double(value) * 100, 0, 'f', 1);
+    return DeviceCard::tr("%1%").arg(QLocale().toString(double(value) * 100, 'f', 1));
 }
 
 /// "22.3 / 24 GiB"; a dash for what is not known.
@@ -28,7 +31,7 @@ QString usedOfText(qint64 used, qint64 total)
     constexpr double gibibyte = 1024.0 * 1024.0 * 1024.0;
     const auto inGiB = [](qint64 bytes) {
         const double value = double(bytes) / gibibyte;
-        return QString::number(value, 'f', value < 99.5 && std::abs(value - std::round(value)) > 0.05 ? 1 : 0);
+        return QLocale().toString(value, 'f', value < 99.5 && std::abs(value - std::round(value)) > 0.05 ? 1 : 0);
     };
     if (used <= 0 && total <= 0)
         return dash();

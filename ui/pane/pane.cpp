@@ -5,6 +5,7 @@
 #include "ui/pane/pane_header.h"
 #include "ui/pane/pane_state.h"
 #include "ui/pane/status_card.h"
+#include "ui/problem_text.h"
 #include "ui/shown_text.h"
 #include "ui/transcript/transcript_view.h"
 
@@ -217,7 +218,7 @@ void Pane::showBody()
         else if (context.state == agents::ContextState::Read)
             detail = tr("%1 tokens loaded \u00b7 Enter to send").arg(countText(context.tokens));
         else if (context.state == agents::ContextState::Failed)
-            detail = context.problem;
+            detail = problemText(context.problem);
         else if (context.state == agents::ContextState::Reading && context.readTotal > 0)
             detail = tr("%1% of %2 tokens are read, %3 left.\nAsk already: the answer follows.")
                          .arg(context.readDone * 100 / context.readTotal)
@@ -342,7 +343,7 @@ void Pane::send(const QString& question)
     const bool edited = m_editing;
     const Result<void> sent = edited ? m_agent->editLast(question) : m_agent->ask(question);
     if (!sent) {
-        m_askProblem = QString::fromStdString(sent.error().message);
+        m_askProblem = problemText(sent.error());
         showBody();
         return;
     }
@@ -425,7 +426,7 @@ void Pane::continueAnswer()
 /// Says above the composer why something was refused; what works clears what was said before.
 void Pane::report(const Result<void>& done)
 {
-    m_askProblem = done ? QString() : QString::fromStdString(done.error().message);
+    m_askProblem = done ? QString() : problemText(done.error());
     showBody();
 }
 

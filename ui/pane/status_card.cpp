@@ -1,6 +1,7 @@
 #include "ui/pane/status_card.h"
 
 #include "ui/pane/pane_state.h"
+#include "ui/problem_text.h"
 
 #include <QHBoxLayout>
 #include <QVBoxLayout>
@@ -60,7 +61,7 @@ bool StatusCard::show(const agents::AgentStatus& status, const agents::ContextIn
     m_detail->setRole(failed ? TextRole::Body : TextRole::Small);
     setOutline(failed ? Tone::Bad : Tone::Normal);
     if (failed) {
-        const ProblemWords words = splitProblem(status.problem);
+        const ProblemWords words = splitProblem(problemText(status.problem));
         m_title->setText(words.title.isEmpty() ? tr("This answer failed.") : words.title);
         m_detail->setText(words.detail);
     } else if (reading) {

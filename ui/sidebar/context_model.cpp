@@ -2,6 +2,7 @@
 
 #include "ui/controls.h"
 #include "ui/pane/pane_state.h"
+#include "ui/problem_text.h"
 #include "ui/sidebar/commit_watch.h"
 
 namespace octavo::ui {
@@ -10,7 +11,7 @@ QString contextFiguresLine(const agents::ContextInfo& context)
 {
     using agents::ContextState;
     if (context.state == ContextState::Failed)
-        return context.problem.isEmpty() ? ContextModel::tr("failed") : context.problem;
+        return context.problem.isEmpty() ? ContextModel::tr("failed") : problemText(context.problem);
     QStringList parts;
     if (context.tokens > 0)
         parts += ContextModel::tr("%1 tokens").arg(countText(context.tokens));

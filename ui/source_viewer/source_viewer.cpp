@@ -1,5 +1,6 @@
 #include "ui/source_viewer/source_viewer.h"
 
+#include "ui/problem_text.h"
 #include "ui/source_viewer/editor_command.h"
 #include "ui/take_up.h"
 
@@ -91,7 +92,7 @@ void SourceViewer::open(agents::ContextId context, const QByteArray& path, int l
                m_title->setText(QString::fromUtf8(m_path));
                m_where->clear();
                m_code->setCode({}, {});
-               m_notice->setText(QString::fromStdString(source.error().message));
+               m_notice->setText(problemText(source.error()));
                m_notice->show();
            });
 }

@@ -1,6 +1,7 @@
 #include "ui/transcript/item.h"
 
 #include "ui/controls.h"
+#include "ui/problem_text.h"
 #include "ui/shown_text.h"
 
 #include <QCoreApplication>
@@ -281,7 +282,7 @@ public:
             m_words = TranscriptWords::tr("Interrupted when Octavo closed; the text so far is here.");
             break;
         case agents::MessageState::Failed:
-            m_words = message.problem.isEmpty() ? TranscriptWords::tr("Failed.") : message.problem;
+            m_words = message.problem.isEmpty() ? TranscriptWords::tr("Failed.") : problemText(message.problem);
             break;
         }
         m_tone = message.state == agents::MessageState::Complete ? Tone::Muted

@@ -1,5 +1,7 @@
 #include "ui/wizard/add_repository_dialog.h"
 
+#include "ui/problem_text.h"
+
 #include "agents/ingest/path_text.h"
 #include "agents/workbench.h"
 
@@ -331,7 +333,7 @@ void AddRepositoryDialog::startPreview()
     connect(m_preview, &agents::IngestJob::failed, this, [this](const Error& error) {
         stopPreview();
         if (error.code != ErrorCode::Cancelled)
-            m_files->showFailure(QString::fromStdString(error.message));
+            m_files->showFailure(problemText(error));
     });
 }
 

@@ -1,6 +1,7 @@
 #include "ui/wizard/left_out_model.h"
 
 #include "ui/controls.h"
+#include "ui/problem_text.h"
 
 namespace octavo::ui {
 
@@ -28,11 +29,11 @@ QVariant LeftOutModel::data(const QModelIndex& index, int role) const
     const agents::SkippedFile& file = m_files[index.row()];
     switch (role) {
     case Qt::DisplayRole:
-        return index.column() == PathColumn ? file.displayPath : file.reason;
+        return index.column() == PathColumn ? file.displayPath : problemText(file.reason);
     case Qt::AccessibleTextRole:
-        return tr("%1: %2").arg(file.displayPath, file.reason);
+        return tr("%1: %2").arg(file.displayPath, problemText(file.reason));
     case Qt::ToolTipRole:
-        return plainTip(tr("%1: %2").arg(file.displayPath, file.reason));
+        return plainTip(tr("%1: %2").arg(file.displayPath, problemText(file.reason)));
     default:
         return {};
     }

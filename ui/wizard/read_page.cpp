@@ -1,5 +1,7 @@
 #include "ui/wizard/read_page.h"
 
+#include "ui/problem_text.h"
+
 #include <QHBoxLayout>
 #include <QVBoxLayout>
 
@@ -117,7 +119,7 @@ void ReadPage::showContext(const agents::ContextInfo& context)
 
     const bool failed = state == ContextState::Failed;
     m_problem->setVisible(failed);
-    m_problem->setText(context.problem);
+    m_problem->setText(problemText(context.problem));
     m_card->setOutline(failed ? Tone::Bad : Tone::Normal);
     m_isReading = state == ContextState::Reading || state == ContextState::Preparing;
     m_stop->setVisible(state != ContextState::Read);

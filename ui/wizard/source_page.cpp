@@ -1,4 +1,5 @@
 #include "ui/wizard/source_page.h"
+#include "ui/problem_text.h"
 #include "ui/shown_text.h"
 
 #include "ui/stage_text.h"
@@ -279,7 +280,7 @@ void SourcePage::showInfo(const Result<agents::RepositoryInfo>& info)
     if (!info) {
         m_name->setText(tr("This cannot be read"));
         m_commit->clear();
-        m_notes->setText(QString::fromStdString(info.error().message));
+        m_notes->setText(problemText(info.error()));
         m_notes->show();
         // A ref that does not exist leaves the choice open.
         m_refs->setVisible(info.error().code == ErrorCode::NotFound && m_refs->count() > 0);
@@ -289,7 +290,10 @@ void SourcePage::showInfo(const Result<agents::RepositoryInfo>& info)
     }
     m_info = *info;
     m_name->setText(info->name);
-    m_notes->setText(info->notes.join(u'\n'));
+    QStringList notes;
+    for (const QString& note : info->notes)
+        notes += problemText(note);
+    m_notes->setText(notes.join(u'\n'));
     m_notes->setVisible(!info->notes.isEmpty());
     const QSignalBlocker quiet(m_refs);
     m_refs->clear();
@@ -351,7 +355,7 @@ void SourcePage::startClone()
     connect(m_clone, &agents::IngestJob::failed, this, [this](const Error& error) {
         endClone();
         m_cloneStage->setTone(error.code == ErrorCode::Cancelled ? Tone::Muted : Tone::Bad);
-        m_cloneStage->setText(QString::fromStdString(error.message));
+        m_cloneStage->setText(problemText(error));
     });
 }
 
