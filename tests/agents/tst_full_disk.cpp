@@ -175,7 +175,7 @@ private slots:
         content.label = {"repo", "0123456789abcdef"};
         content.tokens = ids;
         content.states = {{1000, std::int64_t(rows.size()), {state}}};
-        content.rows = {rows};
+        content.rows[0] = {rows};
         fill();
         const auto written = engine::SavedContext::write(file, content, [] { return false; });
         QVERIFY(!written);

@@ -90,7 +90,7 @@ int main(int argc, char** argv)
     save("live-first");
     RepositoryIntake intake(&workbench);
     QObject::connect(&intake, &RepositoryIntake::failed,
-                     [](const QString& problem) { std::fprintf(stderr, "%s\n", qPrintable(problem)); });
+                     [](const OpenProblem& problem) { std::fprintf(stderr, "%s\n", qPrintable(problem.text)); });
     const QString globs = qEnvironmentVariable("OCTAVO_SHOTS_INCLUDE");
     if (globs.isEmpty())
         intake.add({QString::fromLocal8Bit(argv[1])});

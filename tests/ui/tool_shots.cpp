@@ -149,7 +149,7 @@ void shootSavedContexts(const std::function<QString(const char*)>& file)
         content.label = {name, "7ee830d2c1"};
         content.tokens = ids;
         content.states = {{tokens, std::int64_t(rows.size()), {state}}};
-        content.rows = {rows};
+        content.rows[0] = {rows};
         if (!engine::SavedContext::write(root / ("00000000000000a1-00000000000000b2-" + std::string(name) + ".context"), content, [] { return false; }))
             std::fprintf(stderr, "no context was written\n");
     }

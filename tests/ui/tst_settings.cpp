@@ -49,7 +49,7 @@ void writeContext(const std::filesystem::path& file, const char* name, int token
     content.label = {name, "0123456789abcdef"};
     content.tokens = ids;
     content.states = {{tokens, std::int64_t(rows.size()), {state}}};
-    content.rows = {rows};
+    content.rows[0] = {rows};
     const auto written = engine::SavedContext::write(file, content, [] { return false; });
     QVERIFY2(written, written ? "" : written.error().message.c_str());
 }
