@@ -83,6 +83,7 @@ std::vector<Task*> Scheduler::draftWithMtp(std::span<Task* const> writers)
     if (passes == 0) {
         for (Task* task : chosen)
             record(task->request.agent).mtp.recordUnused();
+        m_passCost.fade(unmeasuredPass * stepUs);
         return {};
     }
     std::vector<DraftEntry> entries;

@@ -71,6 +71,17 @@ void StepCost::record(int rows, std::int64_t durationUs)
     }
 }
 
+void StepCost::fade(double oneUs)
+{
+    constexpr double pace = 0.01;
+    if (m_oneUs <= 0.0 || oneUs <= 0.0)
+        return;
+    const double scale = 1.0 + pace * (oneUs / m_oneUs - 1.0);
+    m_oneUs *= scale;
+    m_us *= scale;
+    m_rowsUs *= scale;
+}
+
 bool rowPays(const StepPlan& plan, double chance, const StepCost& cost)
 {
     const double step = 1.0 + cost.rowShare() * (plan.rows - 1);

@@ -69,6 +69,10 @@ class StepCost
 public:
     void record(int rows, std::int64_t durationUs);
 
+    /// Moves what is known a little towards `oneUs`: call it where none was run because they seem dear, since a first
+    /// one that the system kept waiting would seem so for ever.
+    void fade(double oneUs);
+
     /// The cost of one more row as a share of a step of one row.
     double rowShare() const { return m_rowShare; }
     /// A step of `rows` rows; 0 until one has been seen.

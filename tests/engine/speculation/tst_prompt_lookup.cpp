@@ -96,6 +96,22 @@ private slots:
         QVERIFY(!rowPays({1, 1.0}, 0.95, cost)); // a row costs as much as a step
     }
 
+    void aFirstPassThatHadToWaitIsTriedAgain()
+    {
+        StepCost cost;
+        cost.record(1, 50'000); // of 300 us
+        QVERIFY(cost.us(1) > 10'000);
+        for (int i = 0; i < 1000; ++i)
+            cost.fade(300);
+        QVERIFY2(cost.us(1) < 400, qPrintable(QString::number(cost.us(1))));
+        for (int i = 0; i < 50; ++i)
+            cost.record(1, 200);
+        QVERIFY2(cost.us(1) < 250, qPrintable(QString::number(cost.us(1)))); // what was measured is not held down by what faded
+        StepCost unmeasured;
+        unmeasured.fade(300);
+        QCOMPARE(unmeasured.us(1), 0.0);
+    }
+
     void oneStepThatHadToWaitDoesNotEndDraftsForGood()
     {
         StepCost cost;
