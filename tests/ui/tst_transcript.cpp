@@ -169,15 +169,12 @@ private slots:
         link->actionInterface()->doAction(QAccessibleActionInterface::pressAction());
         QCOMPARE(opened.size(), 1);
 
-        static QStringList focused;
-        focused.clear();
-        const auto before = QAccessible::installUpdateHandler([](QAccessibleEvent* event) {
-            if (event->type() == QAccessible::Focus && event->accessibleInterface())
-                focused += event->accessibleInterface()->text(QAccessible::Name);
-        });
-        QTest::keyClick(m_view.get(), Qt::Key_Tab);
-        QTest::keyClick(m_view.get(), Qt::Key_Tab);
-        QAccessible::installUpdateHandler(before);
+        QStringList focused;
+        for (int i = 0; i < 2; ++i) {
+            QTest::keyClick(m_view.get(), Qt::Key_Tab);
+            if (QAccessibleInterface* at = root->focusChild())
+                focused += at->text(QAccessible::Name);
+        }
         QCOMPARE(focused, names.mid(0, 2));
         QVERIFY(root->textInterface());
         QCOMPARE(root->textInterface()->text(0, root->textInterface()->characterCount()), m_view->plainText());
