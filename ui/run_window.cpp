@@ -13,9 +13,10 @@
 
 #include <QApplication>
 #include <QIcon>
+#include <QLocale>
+#include <QMessageBox>
 
 #include <utility>
-#include <QLocale>
 
 namespace octavo::ui {
 
@@ -33,6 +34,13 @@ int runWindow(const agents::WorkbenchOptions& options, const WindowStart& start)
         return 0;
 
     installTranslation(QLocale());
+    if (!instance.takeOver()) { // two at one database would write over each other
+        QMessageBox::critical(nullptr, QStringLiteral("Octavo"),
+                              QCoreApplication::translate("octavo::ui::SingleInstance",
+                                                          "Octavo runs already but does not answer. Wait for it or "
+                                                          "end it, then start again."));
+        return 1;
+    }
     Theme::instance()->apply(SchemeChoice::System);
     QApplication::setWindowIcon(QIcon(QStringLiteral(":/icons/octavo.svg")));
     agents::WorkbenchOptions chosen = options;

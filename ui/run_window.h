@@ -19,7 +19,8 @@ struct WindowStart {
 
 /// Opens the window on a workbench made from `options`, has the repositories read and gives them to the panes that have
 /// no context; returns the exit status when the window is closed. The QApplication is there already. Where a window on
-/// the same database is open, that one is raised and takes the repositories instead.
+/// the same database is open, that one is raised and takes the repositories instead; where it does not answer, the user
+/// is told and no second one opens.
 int runWindow(const agents::WorkbenchOptions& options, const WindowStart& start);
 
 } // namespace octavo::ui

@@ -10,6 +10,7 @@ namespace octavo::ui {
 namespace {
 
 constexpr int answerMs = 1000;
+constexpr int quitMs = 3000;
 constexpr quint32 largestMessage = 1 << 20;
 
 QString runtimeFolder()
@@ -61,6 +62,16 @@ void SingleInstance::listen()
             socket->disconnectFromServer();
         });
     });
+}
+
+bool SingleInstance::takeOver()
+{
+    if (m_first || m_lock->error() != QLockFile::LockFailedError)
+        return true;
+    m_first = m_lock->tryLock(quitMs);
+    if (m_first)
+        listen();
+    return m_first;
 }
 
 bool SingleInstance::raiseFirst(const QStringList& repositories)

@@ -27,6 +27,9 @@ public:
     bool isFirst() const { return m_first; }
     /// Asks the first to come to the front and take `repositories`. False when it does not answer within a second.
     bool raiseFirst(const QStringList& repositories);
+    /// Waits for the first to end, as long as a program may take to quit. False when another still is the first; true
+    /// also where no lock can be kept at all, since then nobody is known to be there.
+    bool takeOver();
 
 signals:
     void raiseRequested(const QStringList& repositories);

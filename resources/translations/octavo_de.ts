@@ -1025,6 +1025,14 @@ Ask already: the answer follows.</source>
 Fragen Sie schon: die Antwort folgt.</translation>
     </message>
     <message>
+        <source>Reload the model</source>
+        <translation>Modell neu laden</translation>
+    </message>
+    <message>
+        <source>The model is loaded again…</source>
+        <translation>Das Modell wird neu geladen …</translation>
+    </message>
+    <message>
         <source>Add repository…</source>
         <translation>Repository hinzufügen …</translation>
     </message>
@@ -2127,6 +2135,13 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</tra
     <message>
         <source>Delete</source>
         <translation>Löschen</translation>
+    </message>
+</context>
+<context>
+    <name>octavo::ui::SingleInstance</name>
+    <message>
+        <source>Octavo runs already but does not answer. Wait for it or end it, then start again.</source>
+        <translation>Octavo läuft schon, antwortet aber nicht. Warten Sie, oder beenden Sie es, und starten Sie dann neu.</translation>
     </message>
 </context>
 <context>

@@ -9,6 +9,7 @@
 #include "ui/pane/composer.h"
 #include "ui/pane/pane.h"
 #include "ui/pane/pane_header.h"
+#include "ui/run_window.h"
 #include "ui/setting_keys.h"
 #include "ui/sidebar/sidebar.h"
 #include "ui/single_instance.h"
@@ -25,10 +26,14 @@
 #include <QLineEdit>
 #include <QListView>
 #include <QMenu>
+#include <QMessageBox>
 #include <QMimeData>
 #include <QScrollBar>
+#include <QSemaphore>
 #include <QSignalSpy>
 #include <QTemporaryDir>
+#include <QThread>
+#include <QTimer>
 #include <QTranslator>
 #include <QtTest>
 
@@ -83,6 +88,17 @@ private:
         m_window->show();
         QApplication::setActiveWindow(m_window.get());
         QVERIFY(QTest::qWaitForWindowActive(m_window.get()));
+    }
+
+    /// What a pane shows, in labels.
+    QString words(int place) const
+    {
+        QStringList all;
+        for (const QLabel* label : pane(place)->findChildren<QLabel*>()) {
+            if (label->isVisible())
+                all += label->text();
+        }
+        return all.join(u'|');
     }
 
 private slots:
@@ -733,14 +749,6 @@ private slots:
 
     void statesDifferInWords()
     {
-        const auto words = [&](int place) {
-            QStringList all;
-            for (const QLabel* label : pane(place)->findChildren<QLabel*>()) {
-                if (label->isVisible())
-                    all += label->text();
-            }
-            return all.join(u'|');
-        };
         QVERIFY(words(0).contains(QStringLiteral("writing")));
         QVERIFY(words(2).contains(QStringLiteral("55,020 of 131,004 tokens")));
         QVERIFY(words(2).contains(QStringLiteral("0:19 left")));
@@ -768,6 +776,24 @@ private slots:
         test::reportSaveProblem(m_workbench.get(), {});
         for (const QLabel* label : m_window->grid()->findChildren<QLabel*>())
             QVERIFY(!(label->isVisible() && label->text().contains(QStringLiteral("disk"))));
+    }
+
+    void aLostDeviceIsSaidAndLoadedAgainFromAnyPane() // B-35
+    {
+        const auto button = [&](int place) { return pane(place)->findChild<QPushButton*>(QStringLiteral("reload")); };
+        QVERIFY(!button(0)->isVisible());
+        test::reportDevice(m_workbench.get(), QStringLiteral("cuda:0 stopped working: error 999"));
+        for (int i = 0; i < numAgents; ++i) {
+            QVERIFY(button(i)->isVisible());
+            QVERIFY(words(i).contains(QStringLiteral("error 999")));
+        }
+        button(3)->click();
+        QVERIFY(m_workbench->isReloading());
+        QVERIFY(!button(0)->isEnabled());
+        QVERIFY(words(0).contains(QStringLiteral("loaded again")));
+        test::reportDevice(m_workbench.get(), {});
+        for (int i = 0; i < numAgents; ++i)
+            QVERIFY(!button(i)->isVisible());
     }
 
     void everythingInteractiveHasANameAndARole()
@@ -910,6 +936,45 @@ private slots:
         QCOMPARE(raised[0][0].toStringList(), QStringList{QStringLiteral("/tmp/repo")});
         first.reset();
         QVERIFY(SingleInstance(key).isFirst());
+    }
+
+    void aSecondWindowDoesNotOpenTheDatabaseOfOneThatHangs() // B-49
+    {
+        QTemporaryDir data;
+        agents::WorkbenchOptions options;
+        options.databasePath = data.filePath(QStringLiteral("octavo.db"));
+        auto first = std::make_unique<SingleInstance>(options.databasePath); // its thread is this one: no answer comes
+        QVERIFY(first->isFirst());
+        QString told;
+        QTimer look;
+        connect(&look, &QTimer::timeout, &look, [&] {
+            auto* box = qobject_cast<QMessageBox*>(QApplication::activeModalWidget());
+            if (box == nullptr)
+                return QApplication::exit(77); // a window is open
+            told = box->text();
+            box->accept();
+        });
+        look.start(500);
+        QCOMPARE(runWindow(options, {}), 1);
+        look.stop();
+        QVERIFY2(told.contains(QStringLiteral("does not answer")), qPrintable(told));
+        QVERIFY(!QFile::exists(options.databasePath));
+        // One that only took a moment to end leaves its place.
+        first.reset();
+        QSemaphore held, seen;
+        std::unique_ptr<QThread> ending(QThread::create([&] {
+            const SingleInstance quitting(options.databasePath);
+            held.release();
+            seen.acquire();
+            QThread::msleep(200);
+        }));
+        ending->start();
+        held.acquire();
+        SingleInstance second(options.databasePath);
+        QVERIFY(!second.isFirst());
+        seen.release();
+        QVERIFY(second.takeOver());
+        ending->wait();
     }
 
     void aDeadFirstWindowLocksNobodyOut() // B-49

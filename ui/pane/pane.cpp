@@ -42,6 +42,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     , m_inviteButton(makeButton(tr("Add repository\u2026")))
     , m_card(new StatusCard(agent->index()))
     , m_warning(new TextLabel({}, TextRole::Small, Tone::Warning))
+    , m_reload(makeButton(tr("Reload the model")))
     , m_composer(new Composer)
     , m_bottom(new QVBoxLayout)
     , m_footer(new QWidget)
@@ -77,6 +78,9 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     m_warning->setWordWrap(true);
     m_warning->hide();
     m_bottom->addWidget(m_warning);
+    m_reload->setObjectName(QStringLiteral("reload"));
+    m_reload->hide();
+    m_bottom->addWidget(m_reload, 0, Qt::AlignLeft);
     m_bottom->addWidget(m_composer);
     layout->addLayout(m_bottom);
 
@@ -132,6 +136,14 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
         showStatus();
     });
     connect(m_agent, &agents::Agent::statusChanged, this, [this] { showStatus(); });
+    connect(m_reload, &QPushButton::clicked, m_workbench, &agents::Workbench::reload);
+    connect(m_workbench, &agents::Workbench::deviceChanged, this, &Pane::showBody);
+    connect(m_agent, &agents::Agent::questionRefused, this, [this](const QString& question, const Error& error) {
+        m_askProblem = QString::fromStdString(error.message);
+        if (m_composer->text().isEmpty())
+            m_composer->setText(question);
+        showBody();
+    });
     connect(m_agent, &agents::Agent::conversationReset, this, &Pane::showMessages);
     connect(m_agent, &agents::Agent::messageAdded, this, [this](const agents::Message& message) {
         if (message.role == agents::MessageRole::User)
@@ -231,8 +243,15 @@ void Pane::showBody()
     const qint64 used = m_agent->status().contextTokens, limit = m_agent->status().contextLimit;
     QString warning = m_saveProblem;
     Tone tone = Tone::Warning;
+    const QString lost = m_workbench->deviceProblem();
     if (!m_askProblem.isEmpty()) {
         warning = m_askProblem;
+        tone = Tone::Bad;
+    } else if (m_workbench->isReloading()) {
+        warning = tr("The model is loaded again…");
+        tone = Tone::Muted;
+    } else if (!lost.isEmpty()) {
+        warning = lost;
         tone = Tone::Bad;
     } else if (m_editing) {
         warning = tr("Editing the last question: Enter replaces it and its answer, Esc leaves it as it is.");
@@ -245,6 +264,8 @@ void Pane::showBody()
     m_warning->setText(warning);
     m_warning->setTone(tone);
     m_warning->setVisible(!warning.isEmpty());
+    m_reload->setVisible(!lost.isEmpty());
+    m_reload->setEnabled(!m_workbench->isReloading());
 }
 
 void Pane::showFooter()

@@ -97,6 +97,7 @@ private:
     QPushButton* m_inviteButton;
     StatusCard* m_card;
     TextLabel* m_warning;
+    QPushButton* m_reload; ///< a device was lost
     Composer* m_composer;
     QVBoxLayout* m_bottom; ///< warning and composer
     QWidget* m_footer;
