@@ -103,9 +103,10 @@ Result<void> Agent::ask(const QString& question)
 void Agent::stop()
 {
     if (d->counted) {
-        d->counted.reset();
+        const QString question = std::exchange(d->counted, std::nullopt)->question;
         d->status.outcome = Outcome::Stopped;
         d->setActivity(Activity::Idle);
+        emit questionRefused(question, Error{ErrorCode::Cancelled, "the question was stopped before it was asked"});
     }
     if (!d->run || d->run->stopping || d->run->finishing)
         return;
@@ -645,7 +646,9 @@ void Agent::Private::flush()
 /// Ends what runs without waiting for the engine: its message is Stopped, and what still comes is not for us.
 void Agent::Private::abandon()
 {
-    counted.reset();
+    if (counted)
+        emit q->questionRefused(std::exchange(counted, std::nullopt)->question,
+                                Error{ErrorCode::Cancelled, "the question was left before it was asked"});
     if (!run)
         return;
     if (run->submitted && !run->finishing)

@@ -135,6 +135,8 @@ void Workbench::Private::takeContext(StoredContext&& stored)
 
 void Workbench::Private::takeState(SessionState&& state)
 {
+    stateLoaded = false; // it may be another than before: a file that was taken up late
+    paneMessages.clear();
     for (auto set = settings.cbegin(); set != settings.cend(); ++set) // set before this was read
         state.settings.insert(set.key(), set.value());
     settings = std::move(state.settings);
@@ -284,9 +286,9 @@ void Workbench::Private::watchDevices()
         if (device.failed)
             problem = QString::fromStdString(device.failure);
     }
-    if (isReloading || problem == deviceProblem)
+    if (isReloading || problem == deviceFailure) // what reloading it ended with stays until something new happens
         return;
-    deviceProblem = problem;
+    deviceFailure = deviceProblem = problem;
     emit q->deviceChanged();
 }
 
@@ -299,10 +301,13 @@ void Workbench::Private::reloaded(const Result<void>& result)
         return;
     }
     deviceProblem.clear();
+    deviceFailure.clear();
     emit q->deviceChanged();
     for (auto& [id, known] : contexts) { // what is still held somewhere is found there
-        if (known.info.state != ContextState::Read)
+        const bool wasLost = known.info.state == ContextState::Failed && known.data && known.info.panes > 0;
+        if (known.info.state != ContextState::Read && !wasLost)
             continue;
+        known.info.problem.clear();
         known.info.state = ContextState::Ready;
         known.readForItself = known.info.panes > 0;
         if (known.readForItself)

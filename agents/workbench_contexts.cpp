@@ -165,7 +165,8 @@ bool Workbench::Private::isWanted(ContextId id) const
 void Workbench::Private::readEnded(ContextEntry& known, const Result<void>& result)
 {
     known.readForItself = false;
-    keepWanted(known.info.id, false);
+    if (result || result.error().code != ErrorCode::DeviceFailure) // what a lost device was reading is still wanted
+        keepWanted(known.info.id, false);
     const auto waiting = std::exchange(known.waiting, {});
     for (const auto& [agent, serial] : waiting)
         agents[std::size_t(agent)]->d->contextRead(serial, result);

@@ -93,7 +93,8 @@ struct Workbench::Private {
     bool standIn = false;    ///< the store's file could not be opened yet
     quint64 stateRound = 0;  ///< of the store's states that came
     QTimer flushTimer, statusTimer;
-    QString deviceProblem;
+    QString deviceProblem; ///< what is shown: deviceFailure, or why reloading it failed
+    QString deviceFailure; ///< as the engine last had it
     bool isReloading = false;
 
     void openStore();

@@ -95,12 +95,15 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
         auto backend = makeBackend(config, weights, backendOptions);
         if (!backend)
             return backend.error().code == ErrorCode::Cancelled ? cancelled : backend.error();
-        const auto again = [config, backendOptions, dir = options.modelDir, hash = weights->hash](
+        // A reset takes the memory of all that runs on a GPU, another worker's too.
+        const bool isAlone = std::ranges::count(names, name) == 1;
+        const auto again = [config, backendOptions, isAlone, dir = options.modelDir, hash = weights->hash](
                                const std::atomic<bool>* cancelAgain) mutable -> Result<std::unique_ptr<Backend>> {
             OCTAVO_TRY(ModelWeights fresh, ModelWeights::open(dir, config));
             if (fresh.hash != hash)
                 return Error{ErrorCode::Unsupported, dir.string() + " holds another model by now; start Octavo again"};
-            resetDevice(backendOptions.device);
+            if (isAlone)
+                resetDevice(backendOptions.device);
             backendOptions.cancel = cancelAgain;
             backendOptions.onQuantized = [cancelAgain](std::int64_t, std::int64_t) { return !isCancelled(cancelAgain); };
             return makeBackend(config, std::make_shared<const ModelWeights>(std::move(fresh)), backendOptions);

@@ -1,6 +1,7 @@
 #include "agents/ingest/clone_job.h"
 
 #include "agents/ingest/repository.h"
+#include "engine/backend/guarded.h"
 
 #include <QDir>
 #include <QElapsedTimer>
@@ -169,7 +170,10 @@ public:
             state->ended = true;
         };
         try {
-            m_thread = std::thread([url, folder, state = m_state, end] { end(clone(url, folder, *state)); });
+            m_thread = std::thread([url, folder, state = m_state, end] {
+                auto cloned = engine::guarded("a repository was cloned", [&] { return clone(url, folder, *state); });
+                end(std::move(cloned));
+            });
         } catch (const std::system_error&) {
             end(Error{ErrorCode::OutOfMemory, "no thread could be started to clone with"});
         }

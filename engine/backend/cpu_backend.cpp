@@ -553,7 +553,7 @@ Result<SequenceImage> CpuBackend::imageOf(SlotId slot, ImageRows rows)
     std::int64_t copies = sequence->isFrozen() ? 0 : m_recurrent.totalFloats() * std::int64_t(sizeof(float));
     if (tierPages > 0 && takesRows && tierTokens % m_sparse.attention()->shape().pageTokens() > 0)
         copies += m_model.attentionLayers * m_sparse.attention()->shape().pageBytes();
-    if (const std::int64_t budget = this->budget(); copies > budget - m_reservedBytes)
+    if (const std::int64_t budget = this->budget(); copies > 0 && copies > budget - m_reservedBytes)
         return Error{ErrorCode::OutOfMemory, "Saving " + name(slot) + " needs " + mib(copies) + ", but of " + mib(budget) +
                                                  " for sequences only " + mib(budget - m_reservedBytes) + " are free"};
     const auto storage = newImage(*sequence);

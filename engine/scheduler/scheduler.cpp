@@ -70,6 +70,8 @@ Scheduler::Scheduler(Backend& backend, SchedulerOptions options)
         const std::uint64_t key = XXH3_64bits_withSeed(format.data(), format.size(), m_options.modelHash);
         m_store = std::make_unique<ContextStore>(ContextStore::Options{
             m_options.savedContexts, m_options.savedContextsQuota, key, m_options.modelName});
+    } else if (!m_options.savedContexts.empty()) {
+        spdlog::info("contexts are not saved: {} cannot write its own yet", backend.info().device);
     }
 }
 
@@ -368,7 +370,8 @@ void Scheduler::saveContext(const Task& task, SlotId frozen)
     for (const PrefixCache::Hit& point : resumePoints(task, frozen)) {
         auto image = imageOf(point, parts.empty() ? ImageRows::Taken : ImageRows::Left);
         // Rows of a short context may lie otherwise than those of a long one: the longest of them brings its own.
-        if (image && std::ranges::none_of(parts, [&](const auto& part) { return part.image.layout == image->layout; }))
+        if (image && !parts.empty() &&
+            std::ranges::none_of(parts, [&](const auto& part) { return part.image.layout == image->layout; }))
             image = imageOf(point, ImageRows::Taken);
         if (!image) {
             if (image.error().code == ErrorCode::DeviceFailure)

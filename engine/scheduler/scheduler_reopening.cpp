@@ -48,8 +48,9 @@ void Scheduler::goOnReopening()
         return;
     using Kind = PrefixCache::Kind;
     const ContextStore::Hit& saved = reopening.saved;
-    m_cache.insert(std::exchange(reopening.restore.slot, noSlot), reopening.opened->tokens, saved.length,
+    m_cache.insert(reopening.restore.slot, reopening.opened->tokens, saved.length,
                    saved.isWhole ? Kind::Context : Kind::Passage, reopening.task->request.agent);
+    reopening.restore.slot = noSlot; // the cache's from here on
     dropReopening();
 }
 

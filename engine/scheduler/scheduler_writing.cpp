@@ -50,8 +50,12 @@ void Scheduler::makeReady(std::vector<Task*>& writers)
                 deviceFailed(ready.error());
             else if (isOutOfMemory(ready.error()) && (giveUpOne() || (m_store && m_store->giveUpOne())))
                 continue;
-            else if (isOutOfMemory(ready.error()) && !task->draft.tokens.empty())
-                task->draft.tokens.clear();
+            else if (isOutOfMemory(ready.error()) && !task->draft.tokens.empty()) {
+                task->draft.tokens.clear(); // not checked, so neither right nor wrong
+                task->chain = {};
+                task->usesMtp = false;
+                task->passes = 0;
+            }
             else {
                 fail(*task, ready.error());
                 return true;

@@ -1669,8 +1669,8 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <translation>Gesicherte Kontexte</translation>
     </message>
     <message>
-        <source>What was read is kept on disk and opened again without reading. Where room is short, those that were not used for longest go first.</source>
-        <translation>Was gelesen wurde, bleibt auf der Platte und wird ohne Lesen wieder geöffnet. Wird der Platz knapp, gehen die am längsten nicht benutzten zuerst.</translation>
+        <source>What the CPU has read is kept on disk and opened again without reading. Where room is short, those that were not used for longest go first.</source>
+        <translation>Was die CPU gelesen hat, bleibt auf der Platte und wird ohne Lesen wieder geöffnet. Wird der Platz knapp, gehen die am längsten nicht benutzten zuerst.</translation>
     </message>
     <message>
         <source>Room on disk</source>
@@ -1690,9 +1690,9 @@ Fragen Sie schon: die Antwort folgt.</translation>
     </message>
     <message>
         <source>Nothing is saved yet.
-A context is written here, in the background, once it was read.</source>
+A context is written here, in the background, once the CPU has read it.</source>
         <translation>Noch ist nichts gesichert.
-Ein Kontext wird im Hintergrund hierher geschrieben, sobald er gelesen ist.</translation>
+Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen hat.</translation>
     </message>
     <message>
         <source>Keep</source>

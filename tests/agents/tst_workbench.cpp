@@ -560,6 +560,27 @@ private slots:
         WAIT_IDLE(bench.agent());
     }
 
+    void aLongQuestionThatIsStoppedOrLeftComesBack()
+    {
+        Bench bench;
+        bench.openWithContext();
+        const QString paste(100'000, u'x');
+        QSignalSpy refused(&bench.agent(), &Agent::questionRefused);
+        check(bench.agent().ask(paste));
+        bench.agent().stop();
+        QCOMPARE(refused.size(), 1);
+        QCOMPARE(refused[0][0].toString(), paste);
+        QCOMPARE(refused[0][1].value<Error>().code, ErrorCode::Cancelled);
+        QCOMPARE(bench.agent().status().activity, Activity::Idle);
+        check(bench.agent().ask(paste));
+        bench.agent().newConversation();
+        QCOMPARE(refused.size(), 2);
+        QCOMPARE(refused[1][0].toString(), paste);
+        QTest::qWait(200); // what was counted for nobody is dropped
+        QCOMPARE(bench.agent().messages().size(), 0);
+        QCOMPARE(refused.size(), 2);
+    }
+
     void withoutAContextThereIsNothingToAsk()
     {
         Bench bench;
@@ -615,6 +636,7 @@ private slots:
         workbench.reload();
         QVERIFY(workbench.isReloading());
         QTRY_VERIFY(!workbench.isReloading());
+        QTest::qWait(500); // the engine still tells of the first failure meanwhile
         QCOMPARE(workbench.deviceProblem(), QStringLiteral("it does not come back: start Octavo again"));
 
         workbench.reload();

@@ -139,9 +139,11 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     connect(m_reload, &QPushButton::clicked, m_workbench, &agents::Workbench::reload);
     connect(m_workbench, &agents::Workbench::deviceChanged, this, &Pane::showBody);
     connect(m_agent, &agents::Agent::questionRefused, this, [this](const QString& question, const Error& error) {
-        m_askProblem = QString::fromStdString(error.message);
-        if (m_composer->text().isEmpty())
-            m_composer->setText(question);
+        m_askProblem = error.code == ErrorCode::Cancelled ? QString() : problemText(error);
+        const QString typed = m_composer->text(); // meanwhile
+        if (typed != question)
+            m_composer->setText(typed.isEmpty() ? question : question + QStringLiteral("\n\n") + typed);
+        m_agent->setDraft(m_composer->text());
         showBody();
     });
     connect(m_agent, &agents::Agent::conversationReset, this, &Pane::showMessages);

@@ -1,6 +1,7 @@
 #include "ui/settings/saved_contexts_page.h"
 
 #include "ui/settings/settings_form.h"
+#include "ui/take_up.h"
 
 #include <QFutureWatcher>
 #include <QHBoxLayout>
@@ -39,7 +40,7 @@ SavedContextsPage::SavedContextsPage(const StartupSettings& settings, std::files
 {
     QVBoxLayout* layout = makeSettingsPage(
         this, tr("Saved contexts"),
-        tr("What was read is kept on disk and opened again without reading. Where room is short, those that were not "
+        tr("What the CPU has read is kept on disk and opened again without reading. Where room is short, those that were not "
            "used for longest go first."));
     SettingsCard* room = addSettingsCard(layout);
     room->addField(tr("Room on disk"), m_quota, tr("Takes effect when Octavo starts next"));
@@ -122,7 +123,7 @@ QWidget* SavedContextsPage::buildList()
     m_empty->setWordWrap(true);
     m_empty->setText(m_folder.empty()
                          ? tr("Contexts are not saved in this run.")
-                         : tr("Nothing is saved yet.\nA context is written here, in the background, once it was read."));
+                         : tr("Nothing is saved yet.\nA context is written here, in the background, once the CPU has read it."));
     auto* inner = new QVBoxLayout(card);
     inner->setContentsMargins(1, 1, 1, 1);
     inner->addWidget(m_list, 1);
@@ -166,8 +167,8 @@ void SavedContextsPage::refresh()
     if (m_folder.empty())
         return;
     const int listing = ++m_listings;
-    QtConcurrent::run(agents::listSavedContexts, m_folder)
-        .then(this, [this, listing](const Result<QList<SavedContextFile>>& found) {
+    takeUp(QtConcurrent::run(agents::listSavedContexts, m_folder), this,
+           [this, listing](const Result<QList<SavedContextFile>>& found) {
             if (listing != m_listings)
                 return;
             if (!found) {
@@ -259,20 +260,18 @@ void SavedContextsPage::removeAsked()
 {
     m_actions->setCurrentIndex(0);
     m_list->setFocus();
-    QtConcurrent::run(
-        [](const QList<SavedContextFile>& files) -> Result<qsizetype> {
-            for (const SavedContextFile& file : files)
-                OCTAVO_CHECK(agents::removeSavedContext(file));
-            return files.size();
-        },
-        std::exchange(m_asked, {}))
-        .then(this, [this](const Result<qsizetype>& removed) {
-            if (removed)
-                say(tr("%Ln contexts removed.", nullptr, int(*removed)));
-            else
-                say(QString::fromStdString(removed.error().message), Tone::Bad);
-            refresh();
-        });
+    const auto remove = [](const QList<SavedContextFile>& files) -> Result<qsizetype> {
+        for (const SavedContextFile& file : files)
+            OCTAVO_CHECK(agents::removeSavedContext(file));
+        return files.size();
+    };
+    takeUp(QtConcurrent::run(remove, std::exchange(m_asked, {})), this, [this](const Result<qsizetype>& removed) {
+        if (removed)
+            say(tr("%Ln contexts removed.", nullptr, int(*removed)));
+        else
+            say(QString::fromStdString(removed.error().message), Tone::Bad);
+        refresh();
+    });
 }
 
 void SavedContextsPage::say(const QString& text, Tone tone)
