@@ -16,7 +16,7 @@ struct Bench {
 };
 
 const std::array benches{
-    Bench{"prefill", runBenchPrefill, {"--shape", "--seconds", "--mtp"}},
+    Bench{"prefill", runBenchPrefill, {"--shape", "--agents", "--seconds", "--mtp"}},
     Bench{"decode", runBenchDecode, {"--shape", "--agents", "--rows", "--seconds", "--mtp", "--state", "--noise"}},
     Bench{"mixed", runBenchMixed, {"--agents", "--seconds"}},
     Bench{"speculation", runBenchSpeculation, {"--files", "--questions", "--show", "--max-tokens"}},

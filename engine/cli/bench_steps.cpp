@@ -211,6 +211,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
 Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams)
 {
     OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 4096, 64, longestContext));
+    OCTAVO_CHECK(arguments.integer("--agents", 1, 1, 1)); // one reads at a time
     OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
     OCTAVO_TRY(const Subject subject, openSubject(arguments));
     OCTAVO_CHECK(checkContext(context, subject.config));

@@ -58,6 +58,7 @@ private slots:
         QTest::newRow("stray argument") << QStringList{"tokenize", "text"};
         QTest::newRow("an option of another bench") << QStringList{"bench", "mixed", "--shape", "qwen3.5-27b"};
         QTest::newRow("rows of a read") << QStringList{"bench", "prefill", "--rows", "4"};
+        QTest::newRow("eight readers at a time") << QStringList{"bench", "prefill", "--agents", "8"};
         QTest::newRow("a context beyond the model's") << QStringList{"bench", "decode", "--context", "300000"};
         QTest::newRow("a context beyond all numbers") << QStringList{"bench", "tier", "--text", ".", "--context", "9223372036854775807"};
         QTest::newRow("no prompt") << QStringList{"generate"};
