@@ -8,6 +8,7 @@
 
 #include "agents/workbench.h"
 
+#include <QDir>
 #include <QLineEdit>
 #include <QSignalSpy>
 #include <QTest>
@@ -102,6 +103,7 @@ private slots:
     void saysWhatChangedSinceAnEarlierContext();
     void showsTheLargestFirstWhenAsked();
     void goingBackStopsCounting();
+    void whatCouldNotBeCountedIsNotSaidToBeCounted();
     void stopsAndResumesReading();
     void closingInMidCountIsSafe();
     void everyControlHasAName();
@@ -378,6 +380,20 @@ void TestAddRepository::goingBackStopsCounting()
     QVERIFY(!wizard.dialog.findChild<FilesPage*>()->hasFiles());
     wizard.next();
     QTRY_VERIFY(wizard.dialog.findChild<FilesPage*>()->hasFiles());
+}
+
+void TestAddRepository::whatCouldNotBeCountedIsNotSaidToBeCounted()
+{
+    Bench bench;
+    Wizard wizard(bench);
+    wizard.dialog.setFolder(bench.repo.root());
+    QTRY_VERIFY(wizard.button("next")->isEnabled());
+    QVERIFY(QDir(bench.repo.root() + "/.git/objects").removeRecursively()); // gone between the pages
+    wizard.next();
+    auto* files = wizard.dialog.findChild<FilesPage*>();
+    QTRY_VERIFY(!files->isCounting());
+    QVERIFY(!files->hasFiles());
+    QVERIFY(!wizard.button("next")->text().startsWith("Counting"));
 }
 
 void TestAddRepository::stopsAndResumesReading()

@@ -242,7 +242,10 @@ void AddRepositoryDialog::showButtons()
         enabled = m_source->isComplete();
         break;
     case Files:
-        text = m_files->hasFiles() ? tr("Read %1 tokens").arg(countText(m_files->chosenTokens())) : tr("Counting…");
+        if (m_files->hasFiles())
+            text = tr("Read %1 tokens").arg(countText(m_files->chosenTokens()));
+        else if (m_files->isCounting())
+            text = tr("Counting…");
         enabled = m_files->problem().isEmpty();
         break;
     case Read:

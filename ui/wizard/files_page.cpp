@@ -384,6 +384,11 @@ void FilesPage::showCounting(const QString& repository, const agents::IngestProg
     emit choiceChanged();
 }
 
+bool FilesPage::isCounting() const
+{
+    return !hasFiles() && !m_retry->isVisibleTo(this);
+}
+
 void FilesPage::showFailure(const QString& problem)
 {
     m_stack->setCurrentIndex(0);

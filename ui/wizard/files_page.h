@@ -43,6 +43,7 @@ public:
     void showFiles(const agents::IngestResult& all);
 
     bool hasFiles() const { return m_stack->currentIndex() == 1; }
+    bool isCounting() const; ///< false also where counting failed
     /// What would be read, and the options that say so.
     agents::IngestResult chosen() const;
     agents::IngestOptions chosenOptions() const;
