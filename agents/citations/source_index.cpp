@@ -64,6 +64,25 @@ void SourceIndex::finish()
 
 std::optional<SourceIndex::Place> SourceIndex::findLines(const QList<QStringView>& quote, int preferredFile) const
 {
+    if (const auto found = findIndented(quote, preferredFile))
+        return found;
+    // A quote that is indented as a whole, of lines that are not.
+    qsizetype common = -1;
+    for (const QStringView line : quote) {
+        const auto first = std::find_if(line.begin(), line.end(), [](QChar c) { return !c.isSpace(); });
+        if (first != line.end() && (common < 0 || first - line.begin() < common))
+            common = first - line.begin();
+    }
+    if (common <= 0)
+        return {};
+    QList<QStringView> moved;
+    for (const QStringView line : quote)
+        moved += line.mid(std::min(common, line.size()));
+    return findIndented(moved, preferredFile);
+}
+
+std::optional<SourceIndex::Place> SourceIndex::findIndented(const QList<QStringView>& quote, int preferredFile) const
+{
     std::vector<quint64> hashes;
     for (const QStringView line : quote)
         hashes.push_back(lineHash(line));

@@ -37,8 +37,9 @@ public:
 
     const QList<File>& files() const { return m_files; }
 
-    /// Where these lines stand one after another; blank lines round them are not needed. `preferredFile` wins where
-    /// the quote stands in several files, -1: the first one. Nothing for a quote of blank lines.
+    /// Where these lines stand one after another, as they are or less an indentation that all of them have; blank lines
+    /// round them are not needed. `preferredFile` wins where the quote stands in several files, -1: the first one.
+    /// Nothing for a quote of blank lines.
     std::optional<Place> findLines(const QList<QStringView>& lines, int preferredFile = -1) const;
 
     /// The file that `mention` names: its whole displayed path, or the end of exactly one. -1: none.
@@ -48,6 +49,7 @@ public:
     bool hasEnding(const QString& ending) const { return m_endings.contains(ending); }
 
 private:
+    std::optional<Place> findIndented(const QList<QStringView>& lines, int preferredFile) const;
     QList<File> m_files;
     QHash<QString, int> m_byPath;
     QHash<QString, QList<int>> m_byName; ///< last path component

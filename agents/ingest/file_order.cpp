@@ -23,6 +23,11 @@ constexpr std::array<string_view, 11> lockFiles = {
     "cargo.lock", "package-lock.json", "yarn.lock", "pnpm-lock.yaml", "poetry.lock", "composer.lock", "gemfile.lock",
     "go.sum",     "pipfile.lock",      "uv.lock",   "flake.lock"};
 
+constexpr std::array<string_view, 5> apiEndings = {".h", ".hh", ".hpp", ".hxx", ".pyi"};
+constexpr std::array<string_view, 9> buildNames = {"cmakelists.txt", "makefile", "gnumakefile", "meson.build", "authors",
+                                                   "contributors",   "todo",     "build.bazel", "module.bazel"};
+constexpr std::array<string_view, 4> buildEndings = {".cmake", ".yml", ".yaml", ".in"};
+
 constexpr std::array<string_view, 5> proseEndings = {".md", ".txt", ".rst", ".adoc", ".html"};
 
 template <typename List>
@@ -34,6 +39,7 @@ bool holds(const List& list, const QByteArray& name)
 struct PathParts {
     QByteArray name; // lower case
     QByteArray stem; // up to the first dot
+    QByteArray ending; // from the last dot on
     bool prose = false;
     QList<QByteArray> folders;
 
@@ -42,7 +48,8 @@ struct PathParts {
     {
         name = folders.takeLast();
         stem = name.left(name.indexOf('.') < 0 ? name.size() : name.indexOf('.'));
-        prose = stem.size() == name.size() || holds(proseEndings, name.mid(name.lastIndexOf('.')));
+        ending = name.lastIndexOf('.') < 0 ? QByteArray() : name.mid(name.lastIndexOf('.'));
+        prose = stem.size() == name.size() || holds(proseEndings, ending);
         const qsizetype dash = stem.indexOf('-'); // LICENSE-APACHE
         if (dash > 0)
             stem.truncate(dash);
@@ -52,6 +59,22 @@ struct PathParts {
     bool within(const List& list) const
     {
         return std::any_of(folders.begin(), folders.end(), [&](const QByteArray& f) { return holds(list, f); });
+    }
+
+    bool isTest() const
+    {
+        const auto begins = [&](const char* with) { return name.startsWith(with); };
+        const auto ends = [&](const char* with) { return stem.endsWith(with); };
+        return within(testFolders) || begins("test_") || begins("tst_") || begins("conftest.") || ends("_test") ||
+               ends("_tests") || ends("_unittest") || name.contains(".test.") || name.contains(".spec.");
+    }
+
+    /// Of interest to who builds or keeps the repository, less to who asks what its code does.
+    bool isUpkeep() const
+    {
+        const auto hidden = [](const QByteArray& part) { return part.startsWith('.'); };
+        return hidden(name) || std::any_of(folders.begin(), folders.end(), hidden) || holds(buildNames, name) ||
+               holds(buildEndings, ending);
     }
 };
 
@@ -73,12 +96,16 @@ int budgetClass(const QByteArray& path)
 {
     const PathParts parts(path);
     if (parts.within(vendoredFolders))
-        return 4;
+        return 6;
     if (placeClass(path) != 2)
-        return 3;
+        return 5;
     if (parts.folders.isEmpty() && parts.stem == "readme")
         return 0;
-    return parts.within(testFolders) ? 2 : 1;
+    if (parts.isTest())
+        return 4;
+    if (parts.isUpkeep())
+        return 3;
+    return holds(apiEndings, parts.ending) || parts.folders.contains("include") ? 1 : 2;
 }
 
 } // namespace octavo::agents

@@ -11,8 +11,9 @@ namespace octavo::agents {
 /// lock files and version files (3). Within a class by path, byte by byte, so the order depends on the paths alone.
 int placeClass(const QByteArray& path);
 
-/// For the token budget: README and the like at the top (0), source and documents (1), tests, examples and
-/// benchmarks (2), lock files, changelogs and licences (3), vendored folders (4).
+/// For the token budget: README and the like at the top (0), what declares an interface (1), other source and documents
+/// (2), what builds and keeps the repository (3), tests, examples and benchmarks (4), lock files, changelogs and licences
+/// (5), vendored folders (6).
 int budgetClass(const QByteArray& path);
 
 } // namespace octavo::agents

@@ -188,7 +188,8 @@ Result<Repository> Repository::open(const QString& path, bool trusted)
 QString Repository::path() const
 {
     const char* folder = git_repository_workdir(d->repository.get());
-    if (folder == nullptr)
+    // A bare repository without a config is taken for one with a work tree around it.
+    if (folder == nullptr || !QFileInfo::exists(QFile::decodeName(folder) + QStringLiteral("/.git")))
         folder = git_repository_path(d->repository.get());
     return QDir::cleanPath(QFile::decodeName(folder));
 }
@@ -323,10 +324,14 @@ Error unreadable(const std::string& what, int rc)
     return Error{ErrorCode::RepositoryInvalid, what + " is damaged in this repository: " + gitMessage()};
 }
 
+constexpr qint64 mostPathBytes = qint64{256} << 20;
+
 struct TreeWalk {
     git_repository* repository;
     const std::atomic<bool>* cancel;
+    qsizetype mostFiles;
     QList<TreeEntry> out;
+    qint64 pathBytes = 0;
 
     Result<void> walk(const git_tree* tree, const QByteArray& prefix, int depth)
     {
@@ -358,6 +363,10 @@ struct TreeWalk {
                 leaf.kind = TreeEntry::Kind::File;
             }
             out.append(leaf);
+            pathBytes += leaf.path.size();
+            if (out.size() > mostFiles || pathBytes > mostPathBytes) // a few objects can name each other's folders without end
+                return Error{ErrorCode::Unsupported, "the commit holds more than " + std::to_string(out.size() - 1) +
+                                                         " files; octavo reads up to " + std::to_string(mostFiles)};
         }
         return {};
     }
@@ -380,7 +389,7 @@ Result<git_oid> parseId(const QByteArray& id)
 
 } // namespace
 
-Result<QList<TreeEntry>> Repository::list(const QString& commit, const std::atomic<bool>* cancel) const
+Result<QList<TreeEntry>> Repository::list(const QString& commit, const std::atomic<bool>* cancel, qsizetype mostFiles) const
 {
     OCTAVO_TRY(const git_oid id, parseId(commit.toLatin1()));
     git_commit* rawCommit = nullptr;
@@ -392,7 +401,7 @@ Result<QList<TreeEntry>> Repository::list(const QString& commit, const std::atom
         return Error{ErrorCode::RepositoryInvalid,
                      d->label() + ": the files of commit " + commit.toStdString() + " are missing: " + gitMessage()};
     const TreePtr tree(rawTree);
-    TreeWalk walk{d->repository.get(), cancel, {}};
+    TreeWalk walk{d->repository.get(), cancel, mostFiles, {}};
     OCTAVO_CHECK(walk.walk(rawTree, QByteArray(), 0));
     return walk.out;
 }

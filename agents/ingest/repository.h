@@ -66,7 +66,9 @@ public:
     QList<RefInfo> refs() const; ///< branches, then remote branches, then tags; newest first in each
 
     /// All leaves of a commit's tree, in the tree's order. Needs the trees of that commit only, so shallow clones do.
-    Result<QList<TreeEntry>> list(const QString& commit, const std::atomic<bool>* cancel = nullptr) const;
+    /// Fails with Unsupported beyond `mostFiles`: the largest known repositories have half a million.
+    Result<QList<TreeEntry>> list(const QString& commit, const std::atomic<bool>* cancel = nullptr,
+                                  qsizetype mostFiles = 2'000'000) const;
 
     /// Size in bytes without reading the content. NotFound: the blob is not in this clone; RepositoryInvalid: it is
     /// damaged, and the message says how.

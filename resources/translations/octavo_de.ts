@@ -178,6 +178,10 @@
         <translation>fehlgeschlagen</translation>
     </message>
     <message>
+        <source>%1 of %2 files</source>
+        <translation>%1 von %2 Dateien</translation>
+    </message>
+    <message>
         <source>%1 tokens</source>
         <translation>%1 Token</translation>
     </message>

@@ -128,6 +128,16 @@ private slots:
         QVERIFY(scan(quote(" \n \n")).isEmpty());
     }
 
+    void aQuoteMayBeIndentedAsAWhole()
+    {
+        const auto found = scan(quote("  int join(int a, int b)\n  {\n      return a + b;\n  }", "`src/join.cpp`:"));
+        QCOMPARE(found.size(), 2);
+        QCOMPARE(found[1].state, CitationState::Verified);
+        QCOMPARE(found[1].line, 3);
+        const auto uneven = scan(quote("  int join(int a, int b)\n{\n    return a + b;\n}", "`src/join.cpp`:"));
+        QCOMPARE(uneven[1].state, CitationState::Unverified);
+    }
+
     void fencesNestAndIndent()
     {
         const auto nested = scan(QStringLiteral("````md\n```\nint other()\n```\n````\n"));

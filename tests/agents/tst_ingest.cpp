@@ -8,6 +8,7 @@
 #include "tests/agents/demo_tokenizer.h"
 #include "tests/agents/git_fixture.h"
 
+#include <QDir>
 #include <QTemporaryDir>
 
 #include <git2.h>
@@ -397,6 +398,54 @@ private slots:
         QCOMPARE(idsSent(fixture.root(), *result), result->tokens);
         options.tokenBudget = 5;
         QCOMPARE(ingest(options, services()).error().code, ErrorCode::ContextFull);
+    }
+
+    void aSmallBudgetTakesWhatTellsMostFirst()
+    {
+        const QList<QByteArray> order{"README.md",      "include/lib/a.h",  "src/b.cpp",  "CMakeLists.txt",  "src/b_test.cpp",
+                                      "CHANGELOG.md", "third_party/z.h"};
+        for (qsizetype i = 1; i < order.size(); ++i)
+            QVERIFY2(budgetClass(order[i - 1]) < budgetClass(order[i]), order[i].constData());
+        for (const char* path : {".github/workflows/build.yml", ".clang-format", "AUTHORS", "cmake/find.cmake"})
+            QCOMPARE(budgetClass(path), budgetClass("CMakeLists.txt"));
+        for (const char* path : {"test_a.py", "a/tst_b.cpp", "x.spec.ts", "x.test.js", "db/db_unittest.cc", "tests/a.h"})
+            QCOMPARE(budgetClass(path), budgetClass("src/b_test.cpp"));
+        for (const char* path : {"docs/index.md", "src/testing.cpp", "src/contest.py", "lib/latest.rs"})
+            QCOMPARE(budgetClass(path), budgetClass("src/b.cpp"));
+    }
+
+    void foldersThatMultiplyWithoutEndAreRefused() // a hundred million files of nine objects
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.commit();
+        QByteArray tree = fixture.git({"rev-parse", "HEAD^{tree}"}).trimmed();
+        for (int level = 0; level < 8; ++level) {
+            QByteArray entries;
+            for (char name = 'a'; name < 'k'; ++name)
+                entries += "040000 tree " + tree + "\t" + name + "\n";
+            tree = fixture.git({"mktree"}, entries).trimmed();
+        }
+        const QByteArray commit = fixture.git({"commit-tree", tree, "-m", "many"}).trimmed();
+        const auto repository = Repository::open(fixture.root());
+        VERIFY_RESULT(repository);
+        const auto listed = repository->list(QString::fromLatin1(commit), nullptr, 1'000);
+        QVERIFY(!listed);
+        QVERIFY2(listed.error().message.find("more than 1000 files") != std::string::npos, listed.error().message.c_str());
+    }
+
+    void aBareRepositoryWithoutAConfigKeepsItsPath()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.commit();
+        const QTemporaryDir dir;
+        fixture.git({"clone", "--bare", "-q", ".", dir.filePath("outer/repo")});
+        QVERIFY(QFile::remove(dir.filePath("outer/repo/config")));
+        const auto repository = Repository::open(dir.filePath("outer/repo"));
+        VERIFY_RESULT(repository);
+        QCOMPARE(repository->path(), QDir(dir.filePath("outer/repo")).canonicalPath());
+        VERIFY_RESULT(Repository::open(repository->path()));
     }
 
     void whatChangesLeastComesFirst()

@@ -13,6 +13,10 @@ QString contextFiguresLine(const agents::ContextInfo& context)
     if (context.state == ContextState::Failed)
         return context.problem.isEmpty() ? ContextModel::tr("failed") : problemText(context.problem);
     QStringList parts;
+    const int files = context.files + context.skipped;
+    if (context.state == ContextState::Read && context.files < context.skipped) // most of the repository is not in it
+        return ContextModel::tr("%1 tokens").arg(countText(context.tokens)) + QStringLiteral(" \u00b7 ") +
+               ContextModel::tr("%1 of %2 files").arg(countText(context.files), countText(files));
     if (context.tokens > 0)
         parts += ContextModel::tr("%1 tokens").arg(countText(context.tokens));
     if (context.state == ContextState::Reading && context.readTotal > 0) {
