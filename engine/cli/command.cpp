@@ -36,6 +36,16 @@ void printHelp(const std::string& program, const Command& command, std::ostream&
     printOptions(options, out);
 }
 
+/// One line, whatever names and paths of others stand in it.
+std::string oneLine(std::string text)
+{
+    for (char& c : text) {
+        if (static_cast<unsigned char>(c) < 0x20 || c == 0x7f)
+            c = '?';
+    }
+    return text;
+}
+
 } // namespace
 
 void printOptions(std::span<const OptionSpec> options, std::ostream& out)
@@ -97,7 +107,7 @@ int runCommand(const std::string& program, std::span<const Command> all, std::sp
     };
     if (const auto done = guardedRun(); !done) {
         streams.out.flush();
-        streams.err << prefix << done.error().message << '\n';
+        streams.err << prefix << oneLine(done.error().message) << '\n';
         return done.error().code == ErrorCode::InvalidArgument ? exitUsage : exitFailed;
     }
     streams.out.flush();

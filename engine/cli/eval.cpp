@@ -103,6 +103,10 @@ Result<std::vector<float>> readReference(const std::string& where)
     for (const TensorInfo& tensor : header.tensors) {
         if (tensor.name != name || tensor.dtype != DType::F32)
             continue;
+        if (tensor.shape.size() != 1 || tensor.elements() == 0)
+            return Error{ErrorCode::ShapeMismatch, path + ": '" + name + "' has " + std::to_string(tensor.shape.size()) +
+                                                       " dimensions and " + std::to_string(tensor.elements()) +
+                                                       " values, expected one log-probability for each token"};
         std::vector<float> values(tensor.elements());
         std::memcpy(values.data(), file.bytes().data() + header.dataStart + tensor.begin, tensor.end - tensor.begin);
         return values;
@@ -383,6 +387,7 @@ Result<Json> evalFitBasis(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const Subject subject, openSubject(arguments, streams));
     const std::filesystem::path file =
         arguments.has("--out") ? std::filesystem::path(arguments.text("--out")) : subject.dir / "basis.safetensors";
+    OCTAVO_CHECK(SketchBasis::checkReplaceable(file)); // before minutes of fitting
     OCTAVO_TRY(const FittedBasis fitted,
                fitBasis(subject.config, subject.weights, subject.ids, int(rank), progressTo(streams.err)));
     OCTAVO_CHECK(fitted.basis.save(file));

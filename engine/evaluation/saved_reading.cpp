@@ -9,6 +9,7 @@
 #include <fstream>
 #include <memory>
 #include <string>
+#include <string_view>
 #include <system_error>
 
 namespace octavo::engine
@@ -67,12 +68,32 @@ Result<void> save(Backend& backend, std::uint64_t model, SlotId slot, std::span<
             for (const auto& part : *parts)
                 out.write(reinterpret_cast<const char*>(part.data()), std::streamsize(part.size()));
         }
-        if (!out.flush())
-            return unwritable(written);
+        out.close();
+        if (!out) {
+            std::error_code ignored;
+            std::filesystem::remove(written, ignored);
+            return unwritable(file);
+        }
     }
-    std::error_code failed;
+    std::error_code failed, ignored;
     std::filesystem::rename(written, file, failed);
+    if (failed)
+        std::filesystem::remove(written, ignored);
     return failed ? Result<void>(unwritable(file)) : Result<void>();
+}
+
+/// Only what was kept by an earlier reading is written over, of this version or another.
+Result<void> checkReplaceable(const std::filesystem::path& file)
+{
+    std::error_code error;
+    if (!std::filesystem::exists(file, error) || (std::filesystem::is_regular_file(file, error) && std::filesystem::is_empty(file, error)))
+        return {};
+    constexpr std::string_view kind = "octavo reading ";
+    char begin[kind.size()] = {};
+    std::ifstream in(file, std::ios::binary);
+    if (in.read(begin, sizeof begin) && std::string_view(begin, sizeof begin) == kind)
+        return {};
+    return Error{ErrorCode::InvalidArgument, file.string() + " is no reading that was kept; name another file"};
 }
 
 /// What the file holds of `ids`; nothing where it is missing or another's.
@@ -112,8 +133,10 @@ Result<SlotId> readOrReopen(Backend& backend, std::uint64_t model, std::span<con
     const auto room = std::int64_t(ids.size());
     std::size_t done = 0;
     Result<ScopedSequence> held = Error{ErrorCode::NotFound, ""};
-    if (!file.empty())
+    if (!file.empty()) {
+        OCTAVO_CHECK(checkReplaceable(file));
         held = reopen(backend, model, ids, file, done);
+    }
     if (held && done == ids.size())
         return held->release();
     if (!held)

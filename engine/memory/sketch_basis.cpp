@@ -121,21 +121,38 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
             const std::size_t before = to.size();
             to.resize(before + std::size_t(info.elements()));
             std::memcpy(to.data() + before, bytes.data() + header.dataStart + info.begin, info.end - info.begin);
+            return std::all_of(to.begin() + std::ptrdiff_t(before), to.end(), [](float value) { return std::isfinite(value); });
         };
-        append(basis.vectors, *vectors);
-        append(basis.means, *mean);
+        const std::string noNumbers = "layers." + std::to_string(layer) + " has values that are no finite numbers";
+        if (!append(basis.vectors, *vectors) || !append(basis.means, *mean))
+            return invalid(noNumbers);
         if (!deviates)
             continue;
         const TensorInfo* deviation = tensor(layer, "deviation");
         if (!deviation || deviation->shape != std::vector{heads, rank})
             return invalid("has no F32 layers." + std::to_string(layer) + ".deviation of heads and rank");
-        append(basis.deviations, *deviation);
+        if (!append(basis.deviations, *deviation))
+            return invalid(noNumbers);
     }
     return basis;
 }
 
+Result<void> SketchBasis::checkReplaceable(const std::filesystem::path& path)
+{
+    std::error_code error;
+    if (!std::filesystem::exists(path, error) ||
+        (std::filesystem::is_regular_file(path, error) && std::filesystem::is_empty(path, error)))
+        return {};
+    const auto file = MappedFile::open(path);
+    SketchBasis found;
+    if (file && SafetensorsHeader::parse(file->bytes(), file->bytes().size(), path.string()) && readNumber(metadataOf(file->bytes()), "model_hash", 16, found.modelHash))
+        return {};
+    return Error{ErrorCode::InvalidArgument, path.string() + " is no sketch basis; name another file"};
+}
+
 Result<void> SketchBasis::save(const std::filesystem::path& path) const
 {
+    OCTAVO_CHECK(checkReplaceable(path));
     nlohmann::json header;
     header["__metadata__"] = {{"model_hash", hex(modelHash)},
                               {"rank", std::to_string(rank)},

@@ -35,7 +35,10 @@ struct SketchBasis {
     /// file before anything is allocated.
     static Result<SketchBasis> load(const std::filesystem::path& file);
 
-    /// Written beside the target and renamed over it. Fails with FileUnwritable.
+    /// Whether a basis may be written there: no other file is written over. Fails with InvalidArgument.
+    static Result<void> checkReplaceable(const std::filesystem::path& file);
+
+    /// Written beside the target and renamed over it. Fails with FileUnwritable, or as checkReplaceable() does.
     Result<void> save(const std::filesystem::path& file) const;
 
     /// Fails with FormatInvalid, saying what to do, where this is not the basis of the given model.

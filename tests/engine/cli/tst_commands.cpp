@@ -1,6 +1,7 @@
 #include "engine/cli/command.h"
 #include "tests/engine/checkpoint_writer.h"
 
+#include <QFile>
 #include <QTemporaryDir>
 #include <QTest>
 
@@ -48,6 +49,28 @@ private slots:
             }
             QVERIFY(run({"--help"}).out.find(command.summary) != std::string::npos);
         }
+    }
+
+    void aFileOfAnotherKindIsNotWrittenOver()
+    {
+        const QTemporaryDir dir;
+        QFile notes(dir.filePath("notes.txt"));
+        QVERIFY(notes.open(QIODevice::WriteOnly) && notes.write("my notes") == 8);
+        notes.close();
+        const Run refused = run({"bench", "decode", "--device", "cpu", "--context", "64", "--seconds", "0.1", "--state",
+                                 dir.filePath("notes.txt").toStdString()});
+        QCOMPARE(refused.status, 2);
+        QVERIFY2(refused.err.find("is no reading that was kept") != std::string::npos, refused.err.c_str());
+        QVERIFY(notes.open(QIODevice::ReadOnly));
+        QCOMPARE(notes.readAll(), QByteArray("my notes"));
+    }
+
+    void whatOthersNamedCannotSteerTheTerminal()
+    {
+        const Run refused = run({"doctor", "/nonexistent/a\x1b[31m\nb"});
+        QCOMPARE(refused.status, 1);
+        QCOMPARE(std::ranges::count(refused.err, '\n'), 1);
+        QCOMPARE(std::ranges::count(refused.err, '\x1b'), 0);
     }
 
     void wrongUsageIsStatusTwoAndOneLine_data()

@@ -7,6 +7,7 @@
 #include <QTest>
 
 #include <cmath>
+#include <limits>
 #include <random>
 
 using namespace octavo;
@@ -49,6 +50,8 @@ private slots:
     void refusesDamagedFiles_data();
     void refusesDamagedFiles();
     void tooLittleTextIsRefused();
+    void noOtherFileIsWrittenOver();
+    void valuesThatAreNoNumbersAreRefused();
     void anUnwritablePlaceIsNamed();
 };
 
@@ -193,6 +196,38 @@ void TestSketchBasis::tooLittleTextIsRefused()
     QVERIFY(!sampleStatistics(1, 1, 64, 31).fit(8, 0));
     QVERIFY(!sampleStatistics(1, 1, 64, 40).fit(7, 0));
     QVERIFY(!sampleStatistics(1, 1, 64, 400).fit(72, 0));
+}
+
+void TestSketchBasis::noOtherFileIsWrittenOver()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.filePath("mine.txt").toStdString();
+    QFile mine(dir.filePath("mine.txt"));
+    QVERIFY(mine.open(QIODevice::WriteOnly) && mine.write("notes") == 5);
+    mine.close();
+    const auto basis = sampleStatistics(1, 1, 64, 40).fit(8, 1);
+    QVERIFY(basis);
+    const auto saved = basis->save(path);
+    QVERIFY(!saved);
+    QCOMPARE(saved.error().code, ErrorCode::InvalidArgument);
+    QVERIFY(mine.open(QIODevice::ReadOnly));
+    QCOMPARE(mine.readAll(), QByteArray("notes"));
+    QVERIFY(!SketchBasis::checkReplaceable(OCTAVO_RESOURCES "/demo-model/model.safetensors"));
+    QVERIFY(SketchBasis::checkReplaceable(OCTAVO_RESOURCES "/demo-model/basis.safetensors"));
+    QVERIFY(SketchBasis::checkReplaceable(dir.filePath("new").toStdString()));
+}
+
+void TestSketchBasis::valuesThatAreNoNumbersAreRefused()
+{
+    const QTemporaryDir dir;
+    const std::string path = dir.filePath("basis.safetensors").toStdString();
+    auto basis = sampleStatistics(1, 1, 64, 40).fit(8, 1);
+    QVERIFY(basis);
+    basis->means.back() = std::numeric_limits<float>::quiet_NaN();
+    QVERIFY(basis->save(path));
+    const auto loaded = SketchBasis::load(path);
+    QVERIFY(!loaded);
+    QVERIFY2(loaded.error().message.find("no finite numbers") != std::string::npos, loaded.error().message.c_str());
 }
 
 void TestSketchBasis::anUnwritablePlaceIsNamed()
