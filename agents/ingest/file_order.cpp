@@ -96,16 +96,18 @@ int budgetClass(const QByteArray& path)
 {
     const PathParts parts(path);
     if (parts.within(vendoredFolders))
-        return 6;
+        return 7;
     if (placeClass(path) != 2)
-        return 5;
+        return 6;
     if (parts.folders.isEmpty() && parts.stem == "readme")
         return 0;
     if (parts.isTest())
-        return 4;
+        return 5;
     if (parts.isUpkeep())
-        return 3;
-    return holds(apiEndings, parts.ending) || parts.folders.contains("include") ? 1 : 2;
+        return 4;
+    if (parts.folders.contains("include"))
+        return 1;
+    return holds(apiEndings, parts.ending) ? 2 : 3;
 }
 
 } // namespace octavo::agents

@@ -11,9 +11,9 @@ namespace octavo::agents {
 /// lock files and version files (3). Within a class by path, byte by byte, so the order depends on the paths alone.
 int placeClass(const QByteArray& path);
 
-/// For the token budget: README and the like at the top (0), what declares an interface (1), other source and documents
-/// (2), what builds and keeps the repository (3), tests, examples and benchmarks (4), lock files, changelogs and licences
-/// (5), vendored folders (6).
+/// For the token budget: README and the like at the top (0), the interface for others, in include folders (1), other
+/// headers (2), source and documents (3), what builds and keeps the repository (4), tests, examples and benchmarks (5),
+/// lock files, changelogs and licences (6), vendored folders (7).
 int budgetClass(const QByteArray& path);
 
 } // namespace octavo::agents
