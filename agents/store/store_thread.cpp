@@ -114,11 +114,17 @@ bool StoreThread::takeReal(const QString& path, std::optional<SessionStore>& sto
     if (done) {
         done = real->database().transaction([&]() -> Result<void> {
             for (const Job& job : m_kept) {
-                const Result<void> written = job.write ? job.write(*real) : Result<void>();
+                if (!job.write)
+                    continue;
+                OCTAVO_CHECK(real->database().execute("SAVEPOINT job")); // none is written by half
+                const Result<void> written = job.write(*real);
                 if (!written && Database::isTransient(written.error()))
                     return written;
-                if (!written)
+                if (!written) {
                     lost = lostWords(written.error());
+                    OCTAVO_CHECK(real->database().execute("ROLLBACK TO job"));
+                }
+                OCTAVO_CHECK(real->database().execute("RELEASE job"));
             }
             return {};
         });

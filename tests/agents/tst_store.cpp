@@ -508,6 +508,32 @@ private slots:
         QCOMPARE(state->settings.value("new"), QStringLiteral("2"));
     }
 
+    void nothingIsWrittenByHalfWhenALateFileIsTakenUp()
+    {
+        QTemporaryDir dir;
+        const QString path = dir.filePath("o.db");
+        QVERIFY(SessionStore::open(path));
+        auto other = Database::open(path);
+        QVERIFY(other);
+        check(other->execute("BEGIN EXCLUSIVE"));
+        std::atomic<int> states = 0;
+        {
+            StoreThread thread(
+                path, [&](Result<SessionState>) { ++states; }, [](const QString&) {});
+            QTRY_COMPARE_WITH_TIMEOUT(states.load(), 1, 20000);
+            thread.write([](SessionStore& s) -> Result<void> {
+                OCTAVO_CHECK(s.saveSetting("half", "1"));
+                return Error{ErrorCode::DatabaseFailure, "the second statement failed"};
+            });
+            thread.write([](SessionStore& s) { return s.saveSetting("whole", "1"); });
+            check(other->execute("COMMIT"));
+            QTRY_COMPARE_WITH_TIMEOUT(states.load(), 2, 20000);
+        }
+        const auto after = SessionStore::open(path)->load();
+        QVERIFY(!after->settings.contains("half"));
+        QCOMPARE(after->settings.value("whole"), QStringLiteral("1"));
+    }
+
     void whatWasQueuedIsWrittenBeforeTheThreadEnds()
     {
         QTemporaryDir dir;
