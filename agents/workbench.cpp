@@ -7,14 +7,21 @@
 
 #include <QPromise>
 
-#include <new>
-
 namespace octavo::agents {
 
 namespace {
 
 constexpr int flushMs = 500;
 constexpr int statusMs = 200;
+
+/// Bytes of the token that has most.
+qint64 longestTokenOf(const engine::Tokenizer& tokenizer)
+{
+    std::size_t longest = 1;
+    for (engine::TokenId id = 0; id < tokenizer.endId(); ++id)
+        longest = std::max(longest, tokenizer.bytes(id).size());
+    return qint64(longest);
+}
 
 } // namespace
 
@@ -90,10 +97,12 @@ void Workbench::start()
     if (std::exchange(d->started, true))
         return;
     d->openStore();
-    if (d->engine)
-        d->engineLoaded(std::move(d->engine));
-    else
+    if (d->engine) {
+        const qint64 longest = longestTokenOf(d->engine->tokenizer());
+        d->engineLoaded(std::move(d->engine), longest);
+    } else {
         d->loadEngine();
+    }
 }
 
 void Workbench::Private::openStore()
@@ -203,11 +212,12 @@ void Workbench::Private::loadEngine()
             },
             &closing);
         auto shared = std::make_shared<Result<std::unique_ptr<engine::Engine>>>(std::move(result));
-        poster.post([this, shared] { engineLoaded(std::move(*shared)); });
+        const qint64 longest = *shared ? longestTokenOf((**shared)->tokenizer()) : 1; // not in the GUI thread: 248,000 ids
+        poster.post([this, shared, longest] { engineLoaded(std::move(*shared), longest); });
     });
 }
 
-void Workbench::Private::engineLoaded(Result<std::unique_ptr<engine::Engine>> result)
+void Workbench::Private::engineLoaded(Result<std::unique_ptr<engine::Engine>> result, qint64 longest)
 {
     if (!result) {
         emit q->failed(result.error());
@@ -221,9 +231,7 @@ void Workbench::Private::engineLoaded(Result<std::unique_ptr<engine::Engine>> re
         return;
     }
     prompt = std::make_unique<PromptBuilder>(*std::move(builder));
-    const engine::Tokenizer& tokenizer = engine->tokenizer();
-    for (engine::TokenId id = 0; id < tokenizer.endId(); ++id)
-        longestToken = std::max(longestToken, qint64(tokenizer.bytes(id).size()));
+    longestToken = longest;
     becomeReady();
 }
 
@@ -362,13 +370,8 @@ void Workbench::reload()
                 emit p->q->loadProgress(stage, done, total);
             });
         };
-        Result<void> result = Error{ErrorCode::OutOfMemory, "memory ran out while the model was loaded again"};
-        try {
-            result = p->engine->reload(report, &p->closing);
-        } catch (const std::bad_alloc&) {
-        } catch (const std::exception& thrown) {
-            result = Error{ErrorCode::DeviceFailure, thrown.what()};
-        }
+        const Result<void> result = engine::guarded("the model was loaded again",
+                                                    [&] { return p->engine->reload(report, &p->closing); });
         p->poster.post([p, result] { p->reloaded(result); });
     });
 }

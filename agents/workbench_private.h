@@ -102,7 +102,7 @@ struct Workbench::Private {
     void takeLateState(SessionState&& state);
     void takeContext(StoredContext&& stored);
     void loadEngine();
-    void engineLoaded(Result<std::unique_ptr<engine::Engine>> result);
+    void engineLoaded(Result<std::unique_ptr<engine::Engine>> result, qint64 longest);
     void becomeReady();
     void watchDevices();
     void reloaded(const Result<void>& result);
