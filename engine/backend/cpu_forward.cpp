@@ -22,6 +22,9 @@ constexpr std::int64_t redundantValues = 6144;
 /// Drafts see the first page and at most this many of the newest tokens: what they miss costs a wrong draft, no more.
 constexpr std::int64_t mtpWindow = 8192;
 
+/// Rows of a slice that stay together where several threads share one KV head of it: tiles are then mostly full.
+constexpr int spreadRows = 8;
+
 /// With fewer rows the weights themselves keep the memory bus busy.
 constexpr int fewestRowsAhead = 4;
 /// What a thread asks for ahead of a layer at most: about what its caches hold.
@@ -561,6 +564,8 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
     }
     linear(attention.v, input, kvBegin, kvEnd, m_projected + queryWidth + kvWidth + kvBegin, width);
 
+    // With more threads than KV heads a slice's rows are shared out too, once all are written.
+    const bool spreads = m_pass == CpuPass::Prefill && m_pool.active() > c.numKvHeads;
     for (int kvHead = kvHeads.begin; kvHead < kvHeads.end; ++kvHead) {
         int first = 0;
         for (const CpuRows& entry : m_entries) {
@@ -580,10 +585,14 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
                 entry.sequence->kv.write(m_kernels, layer.kindIndex, kvHead, entry.position + t, k,
                                          row + queryWidth + kvWidth + kvHead * dim);
             }
-            if (!picking())
+            if (!picking() && !spreads)
                 attend(thread, layer, entry, first, kvHead);
             first += rows;
         }
+    }
+    if (spreads) {
+        m_pool.barrier(thread);
+        attendShare(thread, layer);
     }
     if (picking()) {
         if (m_sparse->picksByHead(m_pool.active())) {
@@ -604,6 +613,22 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
     m_pool.barrier(thread);
     addToHidden(thread, attention.o,
                 prepare(thread, m_mixed, std::int64_t(c.numHeads) * dim, m_rows, nullptr, attention.o));
+}
+
+void CpuForward::attendShare(int thread, const CpuLayer& layer)
+{
+    const CpuRows& slice = m_entries.front();
+    const int blocks = (m_rows + spreadRows - 1) / spreadRows;
+    const Range range = share(m_config.numKvHeads * blocks, thread);
+    for (int at = range.begin; at < range.end;) {
+        const int kvHead = at / blocks, end = std::min(range.end, (kvHead + 1) * blocks);
+        const int firstRow = (at - kvHead * blocks) * spreadRows;
+        const int rows = std::min(m_rows, (end - kvHead * blocks) * spreadRows) - firstRow;
+        attend(thread, layer, {slice.sequence, slice.tokens.subspan(std::size_t(firstRow), std::size_t(rows)),
+                               slice.position + firstRow},
+               firstRow, kvHead);
+        at = end;
+    }
 }
 
 void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry, int firstRow, int kvHead)

@@ -98,6 +98,8 @@ private:
     void convolve(const CpuLayer& layer, int channelBegin, int channelEnd);
     void attentionLayer(int thread, const CpuLayer& layer);
     void attend(int thread, const CpuLayer& layer, const CpuRows& entry, int firstRow, int kvHead);
+    /// attend() for this thread's share of a slice's rows and KV heads.
+    void attendShare(int thread, const CpuLayer& layer);
     /// A page of rows in the host tier, unpacked into the thread's own space.
     kernels::cpu::KvPageView unpackTierPage(int thread, const CpuSequence& sequence, int page, int layer, int kvHead);
     /// The rows that sparse attention picks, for all rows of the pass.
