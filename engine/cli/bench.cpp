@@ -17,7 +17,7 @@ struct Bench {
 
 const std::array benches{
     Bench{"prefill", runBenchPrefill, {"--shape", "--agents", "--seconds", "--mtp"}},
-    Bench{"decode", runBenchDecode, {"--shape", "--agents", "--rows", "--seconds", "--mtp", "--state", "--noise"}},
+    Bench{"decode", runBenchDecode, {"--shape", "--agents", "--rows", "--seconds", "--mtp", "--state", "--noise", "--compare"}},
     Bench{"mixed", runBenchMixed, {"--agents", "--seconds"}},
     Bench{"speculation", runBenchSpeculation, {"--files", "--questions", "--show", "--max-tokens"}},
     Bench{"reopen", runBenchReopen, {"--changed"}},
@@ -114,6 +114,7 @@ Command benchCommand()
                     {"--state", "FILE",
                      "decode, tier: keep the context that was read there, and take it from there next time"},
                     {"--noise", "", "decode on the CPU: fill contexts with random rows instead of reading them"},
+                    {"--compare", "", "decode: sparse and dense steps in turns, and the median of the turns' ratios"},
                     {"--text", "PATH", "tier: a text or a folder of them"},
                     {"--steps", "N", "tier: how many to record (default: 256)"},
                     {"--miss-rate", "F", "tier: picks made so that a share F misses, instead of a text's"}},

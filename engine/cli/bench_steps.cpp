@@ -3,6 +3,7 @@
 #include "engine/cli/bench.h"
 #include "engine/cli/common.h"
 #include "engine/evaluation/machine_probe.h"
+#include "engine/evaluation/reading.h"
 #include "engine/evaluation/saved_reading.h"
 #include "engine/model/random_weights.h"
 #include "engine/sampling/sampler.h"
@@ -11,7 +12,10 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <chrono>
+#include <filesystem>
+#include <numeric>
 #include <ostream>
 #include <thread>
 
@@ -37,11 +41,28 @@ struct Subject {
     double loadMs = 0.0;
 };
 
+Result<std::unique_ptr<engine::Backend>> openBackend(const Arguments& arguments, const Subject& subject,
+                                                     engine::SparseMode sparse)
+{
+    OCTAVO_TRY(const engine::EngineOptions wanted, readEngineOptions(arguments));
+    OCTAVO_TRY(const std::vector<std::string> devices, engine::resolveDevices(wanted.devices));
+    engine::BackendOptions options;
+    options.device = devices.front();
+    options.threads = wanted.threads;
+    options.cpuPath = wanted.cpuPath;
+    options.sparse = sparse;
+    options.quantize = wanted.quantize;
+    const std::string mtp = arguments.text("--mtp", "off");
+    if (mtp != "on" && mtp != "off")
+        return Error{ErrorCode::InvalidArgument, "--mtp is '" + mtp + "', must be on or off"};
+    options.mtp = mtp == "on";
+    return engine::makeBackend(subject.config, subject.weights, options);
+}
+
 Result<Subject> openSubject(const Arguments& arguments)
 {
     const auto start = Clock::now();
     OCTAVO_TRY(const engine::EngineOptions wanted, readEngineOptions(arguments));
-    OCTAVO_TRY(const std::vector<std::string> devices, engine::resolveDevices(wanted.devices));
     Subject subject;
     subject.threads = wanted.threads > 0 ? wanted.threads : int(std::max(1u, std::thread::hardware_concurrency()));
     if (arguments.has("--shape")) {
@@ -57,17 +78,7 @@ Result<Subject> openSubject(const Arguments& arguments)
         OCTAVO_TRY(auto weights, engine::ModelWeights::open(wanted.modelDir, subject.config));
         subject.weights = std::make_shared<const engine::ModelWeights>(std::move(weights));
     }
-    engine::BackendOptions options;
-    options.device = devices.front();
-    options.threads = wanted.threads;
-    options.cpuPath = wanted.cpuPath;
-    options.sparse = wanted.sparse;
-    options.quantize = wanted.quantize;
-    const std::string mtp = arguments.text("--mtp", "off");
-    if (mtp != "on" && mtp != "off")
-        return Error{ErrorCode::InvalidArgument, "--mtp is '" + mtp + "', must be on or off"};
-    options.mtp = mtp == "on";
-    OCTAVO_TRY(subject.backend, engine::makeBackend(subject.config, subject.weights, options));
+    OCTAVO_TRY(subject.backend, openBackend(arguments, subject, wanted.sparse));
     subject.loadMs = 1e3 * secondsSince(start);
     return subject;
 }
@@ -163,6 +174,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
             command += " " + std::string(name) + " " + arguments.text(name);
     }
     command += arguments.has("--noise") ? " --noise" : "";
+    command += arguments.has("--compare") ? " --compare" : "";
     if (arguments.has("--json")) {
         nlohmann::ordered_json line{{"bench", outcome.bench},
                                     {"device", info.device},
@@ -206,6 +218,121 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
                 << command << '\n';
 }
 
+/// Contexts to decode behind, one for each agent.
+Result<std::vector<SlotId>> fillContexts(const Arguments& arguments, const Subject& subject, engine::Backend& backend,
+                                         std::int64_t context, std::int64_t agents, const std::filesystem::path& state)
+{
+    std::vector<SlotId> contexts;
+    for (std::int64_t agent = 0; agent < agents; ++agent) {
+        if (arguments.has("--noise")) {
+            auto* cpu = dynamic_cast<engine::CpuBackend*>(&backend);
+            if (!cpu)
+                return Error{ErrorCode::InvalidArgument, "--noise is for the device cpu"};
+            OCTAVO_TRY(const SlotId slot, cpu->createSequence(context));
+            contexts.push_back(slot);
+            OCTAVO_CHECK(cpu->appendNoise(slot, context));
+            continue;
+        }
+        // With a file all agents hold the same context, each its own copy.
+        const auto filler =
+            fillerTokens(context, subject.config.vocabSize, state.empty() ? std::uint64_t(agent) + 1 : 1);
+        OCTAVO_TRY(const SlotId slot, engine::readOrReopen(backend, subject.weights->hash, filler, state));
+        contexts.push_back(slot);
+    }
+    return contexts;
+}
+
+/// Decodes greedily on forks of the contexts, from where their reading ended; a few steps to warm up are not timed.
+Result<void> decodeRound(engine::Backend& backend, const std::vector<SlotId>& contexts, std::int64_t rows, int steps,
+                         std::vector<double>& stepMs)
+{
+    constexpr int warmUp = 4;
+    const std::size_t vocab = std::size_t(backend.config().vocabSize), perAgent = std::size_t(rows);
+    std::vector<float> logits(vocab * contexts.size() * perAgent);
+    std::vector<engine::ScopedSequence> forks;
+    for (SlotId source : contexts) {
+        OCTAVO_TRY(engine::ScopedSequence fork,
+                   engine::ScopedSequence::fork(backend, source, backend.length(source) + (steps + warmUp) * rows));
+        forks.push_back(std::move(fork));
+    }
+    std::vector<TokenId> tokens(forks.size() * perAgent, 7);
+    std::vector<engine::StepEntry> entries(forks.size());
+    for (int step = 0; step < steps + warmUp; ++step) {
+        const auto begin = Clock::now();
+        for (std::size_t i = 0; i < forks.size(); ++i)
+            entries[i] = {forks[i].slot(), std::span(tokens).subspan(i * perAgent, perAgent)};
+        OCTAVO_CHECK(backend.step(entries, logits));
+        for (std::size_t i = 0; rows > 1 && i < forks.size(); ++i)
+            OCTAVO_CHECK(backend.commit(forks[i].slot(), int(rows))); // as if every draft were right
+        for (std::size_t i = 0; i < tokens.size(); ++i) {
+            const auto row = std::span<const float>(logits).subspan(i * vocab, vocab);
+            tokens[i] = engine::Sampler::argmax(row, TokenId(vocab)).value_or(0);
+        }
+        if (step >= warmUp)
+            stepMs.push_back(1e3 * secondsSince(begin));
+    }
+    return {};
+}
+
+struct DecodePlan {
+    std::int64_t context = 0, agents = 1, rows = 1;
+    double seconds = 0.0;
+};
+
+/// Sparse and dense decoding of the same contexts in short turns, each on a backend of its own that keeps rows its own
+/// way. What else the machine does meets both, so the median of the turns' ratios shows a difference of a few percent.
+Result<void> compareDecoding(const Arguments& arguments, Streams& streams, const Subject& subject, const DecodePlan& plan)
+{
+    constexpr int stepsPerTurn = 24;
+    constexpr const char* names[2] = {"sparse", "dense"};
+    OCTAVO_TRY(const std::unique_ptr<engine::Backend> sparse, openBackend(arguments, subject, engine::SparseMode::On));
+    OCTAVO_TRY(const std::unique_ptr<engine::Backend> dense, openBackend(arguments, subject, engine::SparseMode::Off));
+    engine::Backend* const backends[2] = {sparse.get(), dense.get()};
+    std::vector<SlotId> contexts[2];
+    for (int i = 0; i < 2; ++i) {
+        std::filesystem::path state = arguments.text("--state");
+        if (!state.empty())
+            state += std::string(".") + names[i]; // rows lie differently
+        OCTAVO_TRY(contexts[i], fillContexts(arguments, subject, *backends[i], plan.context, plan.agents, state));
+    }
+    std::vector<double> stepMs[2], ratios;
+    const auto start = Clock::now();
+    for (int turn = 0; turn == 0 || secondsSince(start) < plan.seconds; ++turn) {
+        double median[2];
+        for (const int i : turn % 2 == 0 ? std::array{0, 1} : std::array{1, 0}) {
+            std::vector<double> own;
+            OCTAVO_CHECK(decodeRound(*backends[i], contexts[i], plan.rows, stepsPerTurn, own));
+            median[i] = quantile(own, 0.5);
+            stepMs[i].insert(stepMs[i].end(), own.begin(), own.end());
+        }
+        ratios.push_back(median[1] / median[0]);
+    }
+    const engine::BackendStats stats = sparse->stats();
+    const nlohmann::ordered_json line{{"bench", "decode"},
+                                      {"device", sparse->info().device},
+                                      {"shape", subject.model},
+                                      {"context", plan.context},
+                                      {"agents", plan.agents},
+                                      {"rows", plan.rows},
+                                      {"mode", "compare"},
+                                      {"threads", subject.threads},
+                                      {"turns", ratios.size()},
+                                      {"sparse_steps", stats.sparseSteps},
+                                      {"sparse_ms_per_step_median", quantile(stepMs[0], 0.5)},
+                                      {"dense_ms_per_step_median", quantile(stepMs[1], 0.5)},
+                                      {"speedup_median", quantile(ratios, 0.5)},
+                                      {"speedup_quartiles", {quantile(ratios, 0.25), quantile(ratios, 0.75)}},
+                                      {"hit_rate", share(stats.hotHits, stats.hotHits + stats.hotMisses)},
+                                      {"command", reproducingCommand(arguments)}};
+    if (arguments.has("--json")) {
+        streams.out << line.dump() << '\n';
+        return {};
+    }
+    for (const auto& [key, value] : line.items())
+        streams.out << key << ": " << value.dump() << '\n';
+    return {};
+}
+
 } // namespace
 
 Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams)
@@ -247,63 +374,21 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
     if (agents * rows > backend.maxStepRows())
         return Error{ErrorCode::InvalidArgument, "--agents times --rows is " + std::to_string(agents * rows)
                                                      + ", a step takes at most " + std::to_string(backend.maxStepRows())};
-    const std::size_t vocab = std::size_t(subject.config.vocabSize), perAgent = std::size_t(rows);
-    std::vector<float> logits(vocab * std::size_t(agents) * perAgent);
+    if (arguments.has("--compare"))
+        return compareDecoding(arguments, streams, subject, {context, agents, rows, seconds});
     Outcome outcome{.bench = "decode", .context = context, .agents = agents, .rows = rows};
-
-    std::vector<SlotId> read_;
     const auto readStart = Clock::now();
-    for (std::int64_t agent = 0; agent < agents; ++agent) {
-        if (arguments.has("--noise")) {
-            auto* cpu = dynamic_cast<engine::CpuBackend*>(&backend);
-            if (!cpu)
-                return Error{ErrorCode::InvalidArgument, "--noise is for the device cpu"};
-            OCTAVO_TRY(const SlotId slot, cpu->createSequence(context));
-            read_.push_back(slot);
-            OCTAVO_CHECK(cpu->appendNoise(slot, context));
-            continue;
-        }
-        // With a file all agents hold the same context, each its own copy.
-        const auto filler =
-            fillerTokens(context, subject.config.vocabSize, arguments.has("--state") ? 1 : std::uint64_t(agent) + 1);
-        OCTAVO_TRY(const SlotId slot, engine::readOrReopen(backend, subject.weights->hash, filler,
-                                                           arguments.text("--state")));
-        read_.push_back(slot);
-    }
+    OCTAVO_TRY(const std::vector<SlotId> contexts,
+               fillContexts(arguments, subject, backend, context, agents, arguments.text("--state")));
     if (!arguments.has("--noise") && !arguments.has("--state"))
         outcome.prefillPerSecond = double(context * agents) / secondsSince(readStart);
 
     const engine::LineCrossing crossing = engine::measureLineCrossing();
-    double stepping = 0.0;
     const auto start = Clock::now();
     do {
-        // Each round starts where the reading ended.
-        std::vector<SlotId> slots;
-        for (SlotId source : read_) {
-            OCTAVO_TRY(const SlotId slot, backend.forkSequence(source, context + (stepsPerRound + 4) * rows));
-            slots.push_back(slot);
-        }
-        std::vector<TokenId> tokens(slots.size() * perAgent, 7);
-        std::vector<engine::StepEntry> entries(slots.size());
-        for (int step = 0; step < stepsPerRound + 4; ++step) {
-            const auto begin = Clock::now();
-            for (std::size_t i = 0; i < slots.size(); ++i)
-                entries[i] = {slots[i], std::span(tokens).subspan(i * perAgent, perAgent)};
-            OCTAVO_CHECK(backend.step(entries, logits));
-            for (std::size_t i = 0; rows > 1 && i < slots.size(); ++i)
-                OCTAVO_CHECK(backend.commit(slots[i], int(rows))); // as if every draft were right
-            for (std::size_t i = 0; i < tokens.size(); ++i) {
-                const auto row = std::span<const float>(logits).subspan(i * vocab, vocab);
-                tokens[i] = engine::Sampler::argmax(row, TokenId(vocab)).value_or(0);
-            }
-            if (step < 4)
-                continue; // warming up
-            outcome.stepMs.push_back(1e3 * secondsSince(begin));
-            stepping += outcome.stepMs.back() / 1e3;
-        }
-        for (SlotId slot : slots)
-            backend.destroySequence(slot);
+        OCTAVO_CHECK(decodeRound(backend, contexts, rows, stepsPerRound, outcome.stepMs));
     } while (secondsSince(start) < seconds);
+    const double stepping = std::accumulate(outcome.stepMs.begin(), outcome.stepMs.end(), 0.0) / 1e3;
     outcome.tokensPerSecond = double(agents * rows) * double(outcome.stepMs.size()) / stepping;
     const engine::StepCost cost = engine::stepCost(subject.config, *subject.weights,
                                                    context + stepsPerRound * rows / 2, agents * rows);
