@@ -63,7 +63,6 @@ Result<void> CpuSparse::useBasis(const SketchBasis& basis)
                                            m_parallel(count, body);
                                        }));
     m_attention.emplace(std::move(attention));
-    m_hotBytes = m_attention->hotBytes();
     m_queries.assign(std::size_t(m_attention->lists()),
                      std::vector<float>(std::size_t(m_config.numHeads) * std::size_t(m_config.headDim)));
     return {};
@@ -337,7 +336,6 @@ void CpuSparse::endStep()
 
 void CpuSparse::addStats(BackendStats& stats) const
 {
-    stats.hotBufferBytes = m_hotBytes;
     stats.hotHits = m_hits;
     stats.hotMisses = m_misses;
     stats.hotEvictions = m_evictions;

@@ -127,7 +127,7 @@ private:
     std::vector<std::vector<float>> m_queries; // (lists), (numHeads, headDim)
     // Read by stats() from any thread.
     std::atomic<std::int64_t> m_sparseSteps{0}, m_denseSteps{0}, m_hits{0}, m_misses{0}, m_evictions{0}, m_bytesRead{0},
-        m_picked{0}, m_hotBytes{0};
+        m_picked{0};
     std::atomic<double> m_tail{-1.0}, m_overlap{-1.0};
 };
 

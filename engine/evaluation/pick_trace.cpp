@@ -21,12 +21,10 @@ struct Counted {
 
 Result<double> clockRate(const PickTrace& trace, std::int64_t rows, std::int64_t warmUp)
 {
-    constexpr std::size_t rowBytes = 4, bookkeeping = 12;
-    OCTAVO_TRY(HotBuffer buffer, HotBuffer::create(rowBytes, rowBytes, rows * std::int64_t(rowBytes + bookkeeping)));
+    OCTAVO_TRY(HotBuffer buffer, HotBuffer::create(1, rows));
     std::vector<HotBuffer::LaneId> lanes;
     for (int lane = 0; lane < trace.lanes; ++lane)
         lanes.push_back(buffer.addLane(trace.tokens));
-    std::vector<HotBuffer::Row> found;
     Counted counted;
     for (std::int64_t step = 0; step < trace.steps(); ++step) {
         buffer.beginStep();
@@ -34,8 +32,7 @@ Result<double> clockRate(const PickTrace& trace, std::int64_t rows, std::int64_t
         std::int64_t picked = 0;
         for (int lane = 0; lane < trace.lanes; ++lane) {
             const auto& picks = trace.picks[std::size_t(step * trace.lanes + lane)];
-            found.resize(picks.size());
-            buffer.acquire(lanes[std::size_t(lane)], picks, found);
+            buffer.read(lanes[std::size_t(lane)], picks);
             picked += std::int64_t(picks.size());
         }
         if (step >= warmUp) {

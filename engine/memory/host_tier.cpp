@@ -180,6 +180,21 @@ const std::uint8_t* HostTier::row(int layer, std::int64_t token, int kvHead) con
     return page(layer, token).data() + (token % m_pageTokens * m_shape.numKvHeads + kvHead) * rowBytes;
 }
 
+void HostTier::rows(int layer, int kvHead, std::span<const std::int32_t> tokens, const std::uint8_t** out) const
+{
+    const std::int64_t rowBytes = std::int64_t(m_shape.row().int4Bytes()), step = m_shape.numKvHeads * rowBytes;
+    const std::uint8_t* first = nullptr; // of the page at hand
+    std::int64_t begin = 0, end = 0;
+    for (const std::int32_t token : tokens) {
+        if (token >= end) {
+            begin = token / m_pageTokens * m_pageTokens;
+            end = begin + m_pageTokens;
+            first = page(layer, token).data() + kvHead * rowBytes;
+        }
+        *out++ = first + (token - begin) * step;
+    }
+}
+
 cpu::SketchView HostTier::sketches(int layer, std::int64_t token, int kvHead) const
 {
     assert(token % cpu::sketchBlockTokens == 0 && "sketches are read from a block's first token on");

@@ -68,6 +68,8 @@ public:
 
     /// The int4 row of a token and KV head; the token's next head follows it.
     const std::uint8_t* row(int layer, std::int64_t token, int kvHead) const;
+    /// The rows of one KV head of `tokens`, ascending. out: (tokens).
+    void rows(int layer, int kvHead, std::span<const std::int32_t> tokens, const std::uint8_t** out) const;
     /// The sketches of one KV head from a token on, which begins a block, to the end of its page.
     kernels::cpu::SketchView sketches(int layer, std::int64_t token, int kvHead) const;
 

@@ -1,10 +1,7 @@
 #include "engine/memory/hot_buffer.h"
 
-#include <sys/mman.h>
-
 #include <algorithm>
 #include <cassert>
-#include <utility>
 
 namespace octavo::engine {
 
@@ -21,62 +18,17 @@ HotCounters& HotCounters::operator+=(const HotCounters& other)
     return *this;
 }
 
-Result<HotBuffer> HotBuffer::create(std::size_t rowBytes, std::size_t tierRowBytes, std::int64_t budgetBytes)
+Result<HotBuffer> HotBuffer::create(std::size_t rowBytes, std::int64_t budgetBytes)
 {
     HotBuffer buffer;
-    const std::int64_t rows = std::min<std::int64_t>(budgetBytes / std::int64_t(rowBytes + sizeof(Slot)), INT32_MAX);
+    const std::int64_t rows = std::min<std::int64_t>(budgetBytes / std::int64_t(rowBytes), INT32_MAX);
     if (rows < 1)
         return Error{ErrorCode::InvalidArgument, "a hot buffer of " + std::to_string(budgetBytes) +
-                                                     " bytes holds no row; at least " +
-                                                     std::to_string(rowBytes + sizeof(Slot)) + " are needed"};
-    void* arena = mmap(nullptr, std::size_t(rows) * rowBytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
-    if (arena == MAP_FAILED)
-        return Error{ErrorCode::OutOfMemory,
-                     "no memory for a hot buffer of " + std::to_string(budgetBytes >> 20) + " MiB; give it less"};
-    madvise(arena, std::size_t(rows) * rowBytes, MADV_HUGEPAGE);
+                                                     " bytes holds no row; at least " + std::to_string(rowBytes) +
+                                                     " are needed"};
     buffer.m_rowBytes = rowBytes;
-    buffer.m_tierRowBytes = tierRowBytes;
-    buffer.m_arena = static_cast<std::uint8_t*>(arena);
     buffer.m_slots.resize(std::size_t(rows));
     return buffer;
-}
-
-HotBuffer::HotBuffer(HotBuffer&& other) noexcept
-{
-    *this = std::move(other);
-}
-
-HotBuffer& HotBuffer::operator=(HotBuffer&& other) noexcept
-{
-    if (this == &other)
-        return *this;
-    release();
-    m_rowBytes = other.m_rowBytes;
-    m_tierRowBytes = other.m_tierRowBytes;
-    m_arena = std::exchange(other.m_arena, nullptr);
-    m_slots = std::exchange(other.m_slots, {});
-    m_lanes = std::exchange(other.m_lanes, {});
-    m_missing = std::exchange(other.m_missing, {});
-    m_used = std::exchange(other.m_used, 0);
-    m_hand = std::exchange(other.m_hand, 0);
-    m_step = other.m_step;
-    m_window = other.m_window;
-    m_probes = other.m_probes;
-    m_victims = other.m_victims;
-    m_total = other.m_total;
-    return *this;
-}
-
-HotBuffer::~HotBuffer()
-{
-    release();
-}
-
-void HotBuffer::release() noexcept
-{
-    if (m_arena)
-        munmap(m_arena, m_slots.size() * m_rowBytes);
-    m_arena = nullptr;
 }
 
 HotBuffer::LaneId HotBuffer::addLane(std::int64_t maxTokens)
@@ -86,32 +38,34 @@ HotBuffer::LaneId HotBuffer::addLane(std::int64_t maxTokens)
         lane = m_lanes.emplace(m_lanes.end());
     *lane = Lane();
     lane->inUse = true;
-    lane->slotOf.assign(std::size_t(maxTokens), -1);
+    lane->lastStep.assign(std::size_t(maxTokens), 0);
     return LaneId(lane - m_lanes.begin());
 }
 
 void HotBuffer::removeLane(LaneId lane)
 {
-    truncate(lane, 0);
+    for (Slot& slot : m_slots) {
+        if (slot.lane == std::int32_t(lane)) {
+            slot.lane = -1;
+            --m_used;
+        }
+    }
     m_lanes[std::size_t(lane)] = Lane();
 }
 
 void HotBuffer::truncate(LaneId lane, std::int64_t length)
 {
     Lane& state = m_lanes[std::size_t(lane)];
-    for (std::int64_t token = length; token < state.endToken; ++token) {
-        if (const std::int32_t slot = state.slotOf[std::size_t(token)]; slot >= 0)
-            freeSlot(slot);
+    if (length >= state.endToken)
+        return;
+    for (Slot& slot : m_slots) {
+        if (slot.lane == std::int32_t(lane) && slot.token >= length) {
+            slot.lane = -1;
+            --m_used;
+        }
     }
-    state.endToken = std::min(state.endToken, length);
-}
-
-void HotBuffer::freeSlot(std::int32_t index)
-{
-    Slot& slot = m_slots[std::size_t(index)];
-    m_lanes[std::size_t(slot.lane)].slotOf[std::size_t(slot.token)] = -1;
-    slot.lane = -1;
-    --m_used;
+    std::fill(state.lastStep.begin() + length, state.lastStep.begin() + state.endToken, 0);
+    state.endToken = length;
 }
 
 void HotBuffer::beginStep()
@@ -124,15 +78,18 @@ void HotBuffer::beginStep()
 
 std::int32_t HotBuffer::findSlot()
 {
+    constexpr std::int64_t ahead = 4; // rows' steps lie anywhere
     std::int64_t sinceTurn = 0;
     for (;;) {
         const auto index = std::int32_t(m_hand);
         m_hand = m_hand + 1 < capacity() ? m_hand + 1 : 0;
         ++m_probes;
+        if (const Slot& soon = m_slots[std::size_t(std::min(m_hand + ahead, capacity() - 1))]; soon.lane >= 0)
+            __builtin_prefetch(&m_lanes[std::size_t(soon.lane)].lastStep[std::size_t(soon.token)]);
         const Slot& slot = m_slots[std::size_t(index)];
         if (slot.lane < 0)
             return index;
-        const std::uint32_t age = m_step - slot.lastStep;
+        const std::uint32_t age = m_step - m_lanes[std::size_t(slot.lane)].lastStep[std::size_t(slot.token)];
         if (age >= m_window && age > 0) {
             ++m_victims;
             return index;
@@ -146,51 +103,45 @@ std::int32_t HotBuffer::findSlot()
     }
 }
 
-void HotBuffer::acquire(LaneId laneId, std::span<const std::int32_t> tokens, std::span<Row> out)
+std::int64_t HotBuffer::read(LaneId laneId, std::span<const std::int32_t> tokens)
 {
     Lane& lane = m_lanes[std::size_t(laneId)];
+    std::uint32_t* const lastStep = lane.lastStep.data();
+    const std::uint32_t before = lane.stepNumber;
     HotCounters counted;
-    m_missing.clear();
-    // Hits first, so that room for a miss never takes a row which this very list needs. Index and slots lie anywhere in
-    // memory: what is looked at later is asked for now.
-    constexpr std::size_t slotAhead = 12, indexAhead = 24;
+    m_missing.resize(std::max(m_missing.size(), tokens.size()));
+    // Hits first, so that room for a miss never takes a row which this very list needs.
+    constexpr std::size_t ahead = 24;
+    std::int64_t repeated = 0;
+    std::size_t missing = 0;
     for (std::size_t i = 0; i < tokens.size(); ++i) {
-        if (i + indexAhead < tokens.size())
-            __builtin_prefetch(&lane.slotOf[std::size_t(tokens[i + indexAhead])]);
-        if (i + slotAhead < tokens.size()) {
-            const std::int32_t ahead = lane.slotOf[std::size_t(tokens[i + slotAhead])];
-            __builtin_prefetch(&m_slots[std::size_t(std::max(ahead, 0))], 1);
-        }
-        const std::int32_t slot = lane.slotOf[std::size_t(tokens[i])];
-        if (slot < 0) {
-            m_missing.push_back(std::int32_t(i));
-            continue;
-        }
-        m_slots[std::size_t(slot)].lastStep = m_step;
-        out[i] = {m_arena + std::size_t(slot) * m_rowBytes, false};
+        if (i + ahead < tokens.size())
+            __builtin_prefetch(&lastStep[tokens[i + ahead]], 1);
+        std::uint32_t& last = lastStep[tokens[i]];
+        const bool held = last != 0;
+        repeated += held && (last == before || last == m_step);
+        m_missing[missing] = tokens[i];
+        missing += held ? 0 : 1;
+        last = held ? m_step : 0;
     }
-    counted.misses = std::int64_t(m_missing.size());
+    counted.misses = std::int64_t(missing);
     counted.hits = std::int64_t(tokens.size()) - counted.misses;
-    bool full = false;
-    for (const std::int32_t i : m_missing) {
-        const std::int32_t token = tokens[std::size_t(i)];
-        const std::int32_t slot = full ? -1 : findSlot();
-        if (slot < 0) {
-            full = true;
-            out[std::size_t(i)] = {nullptr, true};
-            continue;
-        }
-        if (m_slots[std::size_t(slot)].lane >= 0) {
-            freeSlot(slot);
+    for (std::size_t i = 0; i < missing; ++i) {
+        const std::int32_t index = findSlot();
+        if (index < 0)
+            break;
+        Slot& slot = m_slots[std::size_t(index)];
+        if (slot.lane >= 0) {
+            m_lanes[std::size_t(slot.lane)].lastStep[std::size_t(slot.token)] = 0;
             ++counted.evictions;
+        } else {
+            ++m_used;
         }
-        m_slots[std::size_t(slot)] = {std::int32_t(laneId), token, m_step};
-        lane.slotOf[std::size_t(token)] = slot;
-        lane.endToken = std::max(lane.endToken, std::int64_t(token) + 1);
-        ++m_used;
-        out[std::size_t(i)] = {m_arena + std::size_t(slot) * m_rowBytes, true};
+        slot = {std::int32_t(laneId), m_missing[i]};
+        lastStep[m_missing[i]] = m_step;
+        lane.endToken = std::max(lane.endToken, std::int64_t(m_missing[i]) + 1);
     }
-    counted.bytesRead = counted.misses * std::int64_t(m_tierRowBytes);
+    counted.bytesRead = counted.misses * std::int64_t(m_rowBytes);
     if (lane.stepNumber != m_step) {
         lane.step = HotCounters();
         lane.stepNumber = m_step;
@@ -198,6 +149,7 @@ void HotBuffer::acquire(LaneId laneId, std::span<const std::int32_t> tokens, std
     lane.step += counted;
     lane.counters += counted;
     m_total += counted;
+    return repeated;
 }
 
 } // namespace octavo::engine

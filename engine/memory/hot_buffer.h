@@ -1,15 +1,16 @@
 #pragma once
 
-/// Rows kept near the compute: copies of host tier rows, replaced by windowed CLOCK.
+/// Which rows of the host tier a buffer near the compute would hold, replaced by windowed CLOCK.
 ///
-/// Every slot knows the step that used it last. The hand passes over slots used within the last `window` steps and
+/// Every row knows the step that used it last. The hand passes over rows used within the last `window` steps and
 /// evicts the first older one; a hand that comes full circle halves the window, a step that evicts with little search
 /// lets it grow. So the window follows what the buffer can hold, and a hit costs one store. A row of the current step
-/// is never evicted: when all are, acquire() gives no slot and the caller works on a row of its own.
+/// is never evicted: when all are, a row finds no place and is counted as read from the tier each time.
 ///
-/// Lanes    one per list of picks: a sequence's layer, or one KV head of it. A lane's index has 4 bytes per token.
-/// Memory   the arena is taken at once, lazily backed; rows are copies, so dropping one loses nothing.
-/// Thread   one owner. Rows that acquire() returned stay in place until the next beginStep().
+/// Rows     are read where the tier has them, which is the same memory for a processor: what is kept here is the policy
+///          and the count of what would have crossed a link. GPUs have a buffer with rows in it (kernels/cuda/hot_buffer.h).
+/// Lanes    one per list of picks: a sequence's layer, or one KV head of it. A lane has 4 bytes per token.
+/// Thread   one owner.
 
 #include "engine/result.h"
 
@@ -31,16 +32,10 @@ class HotBuffer
 public:
     enum class LaneId : std::int32_t {};
 
-    /// A buffer of the rows that fit in `budgetBytes` (with their 12 bytes of bookkeeping); `rowBytes` in the buffer,
-    /// `tierRowBytes` as read from the host tier for a miss. Fails with OutOfMemory.
-    static Result<HotBuffer> create(std::size_t rowBytes, std::size_t tierRowBytes, std::int64_t budgetBytes);
-
-    HotBuffer(HotBuffer&& other) noexcept;
-    HotBuffer& operator=(HotBuffer&& other) noexcept;
-    ~HotBuffer();
+    /// A buffer of the rows of `rowBytes` that fit in `budgetBytes`. Fails with InvalidArgument where none does.
+    static Result<HotBuffer> create(std::size_t rowBytes, std::int64_t budgetBytes);
 
     std::int64_t capacity() const { return std::int64_t(m_slots.size()); }
-    std::int64_t arenaBytes() const { return capacity() * std::int64_t(m_rowBytes + sizeof(Slot)); }
 
     LaneId addLane(std::int64_t maxTokens);
     void removeLane(LaneId lane);
@@ -49,14 +44,11 @@ public:
 
     void beginStep();
 
-    /// One row of acquire(). `row` is null where no slot could be freed; `fill` says that it must be filled.
-    struct Row {
-        std::uint8_t* row = nullptr;
-        bool fill = false;
-    };
-    /// Finds or makes room for the rows of `tokens` (ascending, none twice). out: (tokens).
-    void acquire(LaneId lane, std::span<const std::int32_t> tokens, std::span<Row> out);
+    /// Takes in that the rows of `tokens` (ascending, none twice) are read. Returns how many of them the lane's step
+    /// before had read too, as far as they are still held, or this step already.
+    std::int64_t read(LaneId lane, std::span<const std::int32_t> tokens);
 
+    bool holds(LaneId lane, std::int32_t token) const { return m_lanes[std::size_t(lane)].lastStep[std::size_t(token)] != 0; }
     const HotCounters& counters(LaneId lane) const { return m_lanes[std::size_t(lane)].counters; }
     const HotCounters& stepCounters(LaneId lane) const { return m_lanes[std::size_t(lane)].step; }
     const HotCounters& total() const { return m_total; }
@@ -66,10 +58,9 @@ private:
     struct Slot {
         std::int32_t lane = -1; // -1: free
         std::int32_t token = 0;
-        std::uint32_t lastStep = 0;
     };
     struct Lane {
-        std::vector<std::int32_t> slotOf; // by token, -1: not here
+        std::vector<std::uint32_t> lastStep; // by token, 0: not here
         HotCounters counters, step;
         std::uint32_t stepNumber = 0; // that `step` counts
         std::int64_t endToken = 0;    // one past the largest token ever here
@@ -77,16 +68,13 @@ private:
     };
 
     HotBuffer() = default;
-    void release() noexcept;
     /// A slot to put a row in, or -1.
     std::int32_t findSlot();
-    void freeSlot(std::int32_t slot);
 
-    std::size_t m_rowBytes = 0, m_tierRowBytes = 0;
-    std::uint8_t* m_arena = nullptr;
+    std::size_t m_rowBytes = 0;
     std::vector<Slot> m_slots;
     std::vector<Lane> m_lanes;
-    std::vector<std::int32_t> m_missing; // of the acquire() at hand, kept so that it allocates nothing
+    std::vector<std::int32_t> m_missing; // of the read() at hand, kept so that it allocates nothing
     std::int64_t m_used = 0, m_hand = 0;
     std::uint32_t m_step = 1, m_window = 8;
     std::int64_t m_probes = 0, m_victims = 0; // of this step

@@ -20,19 +20,7 @@ namespace {
 constexpr std::int64_t chunkRows = 128;
 constexpr int maxBoost = 4, maxHeadDim = 512;
 // Blocks of sketches that the limits of candidates are taken from, and those of them that stand for all that are none.
-constexpr std::int64_t leadSample = 512, wholeSample = 128;
-
-std::int64_t sharedItems(const std::vector<std::int32_t>& a, const std::vector<std::int32_t>& b)
-{
-    std::int64_t count = 0;
-    for (std::size_t i = 0, j = 0; i < a.size() && j < b.size();) { // no branch to guess wrong
-        const std::int32_t x = a[i], y = b[j];
-        count += x == y;
-        i += x <= y;
-        j += y <= x;
-    }
-    return count;
-}
+constexpr std::int64_t leadSample = 512, wholeSample = 64;
 
 template <typename Body>
 void spread(const ParallelFor* parallel, std::int64_t count, const Body& body)
@@ -87,8 +75,7 @@ Result<SparseAttention> SparseAttention::create(const SketchBasis& basis, int nu
     const std::size_t rowsTogether = std::size_t(basis.numKvHeads / count);
     std::vector<List> lists;
     for (int i = 0; i < count; ++i) {
-        OCTAVO_TRY(HotBuffer hot, HotBuffer::create(rowsTogether * row.int4Bytes(), rowsTogether * row.int4Bytes(),
-                                                    settings.hotBufferBytes / count));
+        OCTAVO_TRY(HotBuffer hot, HotBuffer::create(rowsTogether * row.int4Bytes(), settings.hotBufferBytes / count));
         lists.emplace_back(std::move(hot));
     }
     return SparseAttention(basis, std::move(lists), numHeads, settings, path, std::move(parallel));
@@ -178,14 +165,6 @@ HotCounters SparseAttention::hotCounters() const
     HotCounters sum;
     for (const List& list : m_lists)
         sum += list.hot.total();
-    return sum;
-}
-
-std::int64_t SparseAttention::hotBytes() const
-{
-    std::int64_t sum = 0;
-    for (const List& list : m_lists)
-        sum += list.hot.arenaBytes();
     return sum;
 }
 
@@ -317,7 +296,11 @@ void SparseAttention::sumCandidates(List& work, const SparseSequence& sequence, 
         work.others[std::size_t(i)].clear();
     }
     std::int64_t looked = 0;
+    constexpr std::int64_t ahead = 4; // sampled blocks are far apart
     for (std::int64_t block = 0; block < sampled; block += thin, ++looked) {
+        if (block + ahead * thin < sampled)
+            cpu::askForSketches(m_shape.rank, sequence.m_tier.sketches(
+                                                  layer, begin + (block + ahead * thin) * stride * cpu::sketchBlockTokens, list));
         const std::int64_t token = begin + block * stride * cpu::sketchBlockTokens;
         cpu::scoreSketches(m_path, m_shape.rank, sequence.m_tier.sketches(layer, token, list), 1,
                            work.sketchQueries.data(), heads, out);
@@ -432,30 +415,16 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
         for (std::int32_t& token : work.picks)
             token = std::int32_t(begin) + (candidates > 0 ? work.candidates[std::size_t(token)] : token);
     }
-    auto& before = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
-    work.counters.repeatedPicks += sharedItems(before, work.picks);
-    work.counters.pickedRows += std::int64_t(work.picks.size());
-    work.counters.attends += list == 0 ? 1 : 0;
-    std::swap(before, work.picks);
+    std::swap(sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)], work.picks);
 }
 
-void SparseAttention::findRows(List& work, SparseSequence& sequence, int layer, int list)
+void SparseAttention::countPicks(List& work, SparseSequence& sequence, int layer, int list)
 {
     const auto& state = sequence.m_layers[std::size_t(layer)];
     const auto& picks = state.picks[std::size_t(list)];
-    growTo(work.rows, std::int64_t(picks.size()));
-    const std::span<HotBuffer::Row> rows(work.rows.data(), picks.size());
-    work.hot.acquire(state.lanes[std::size_t(list)], picks, rows);
-    const std::size_t rowBytes = std::size_t(kvHeadsPerList()) * m_shape.row().int4Bytes();
-    const auto homeless = std::ranges::count(rows, nullptr, &HotBuffer::Row::row);
-    growTo(work.overflow, homeless * std::int64_t(rowBytes));
-    std::uint8_t* next = work.overflow.data();
-    for (HotBuffer::Row& row : rows) {
-        if (!row.row) {
-            row.row = next;
-            next += rowBytes;
-        }
-    }
+    work.counters.repeatedPicks += work.hot.read(state.lanes[std::size_t(list)], picks);
+    work.counters.pickedRows += std::int64_t(picks.size());
+    work.counters.attends += list == 0 ? 1 : 0;
 }
 
 void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, int layer, int list,
@@ -466,33 +435,24 @@ void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, i
     const std::int64_t dim = m_shape.headDim, numPicks = std::int64_t(picks.size());
     const std::int64_t chunks = (numPicks + chunkRows - 1) / chunkRows;
     const cpu::RowShape row = m_shape.row();
+    growTo(work.pointers, kvHeads * numPicks);
+    for (int i = 0; i < kvHeads; ++i)
+        sequence.m_tier.rows(layer, list * kvHeads + i, picks, work.pointers.data() + i * numPicks);
+    cpu::askForRows(row, work.pointers.data(), int(std::min(numPicks, chunkRows / 2)));
     for (int i = 0; i < heads; ++i)
         work.rowQueries[std::size_t(i)] =
             cpu::makeRowQuery(row, queries + std::int64_t(list * heads + i) * dim, m_scale);
-    growTo(work.pointers, kvHeads * numPicks);
     const std::int64_t perTask = group * (dim + 2) + cpu::attendWorkFloats(row, int(chunkRows), group);
     growTo(work.chunks, perTask * chunks * kvHeads);
     spread(parallel, chunks * kvHeads, [&](std::int64_t task) {
         const std::int64_t kvHead = task % kvHeads, from = task / kvHeads * chunkRows;
         const std::int64_t count = std::min(numPicks - from, chunkRows);
-        const std::uint8_t** pointers = work.pointers.data() + kvHead * numPicks + from;
-        const int tierHead = list * kvHeads + int(kvHead);
-        for (std::int64_t i = 0; i < count; ++i) {
-            constexpr std::int64_t ahead = 8;
-            const auto at = std::size_t(from + i);
-            if (i + ahead < count && work.rows[at + ahead].fill) {
-                const std::uint8_t* soon = sequence.m_tier.row(layer, picks[at + ahead], tierHead);
-                for (int line = 0; line < 320; line += 64)
-                    __builtin_prefetch(soon + line);
-            }
-            std::uint8_t* target = work.rows[at].row + std::size_t(kvHead) * row.int4Bytes();
-            if (work.rows[at].fill)
-                std::memcpy(target, sequence.m_tier.row(layer, picks[at], tierHead), row.int4Bytes());
-            pointers[i] = target;
-        }
+        const std::uint8_t** rows = work.pointers.data() + kvHead * numPicks;
+        const std::int64_t next = from + chunkRows; // where one thread does all chunks
+        const std::int64_t soon = parallel ? 0 : std::clamp<std::int64_t>(numPicks - next, 0, chunkRows);
         float* context = work.chunks.data() + task * perTask;
         float* maximum = context + group * dim;
-        cpu::attendRows(m_path, row, pointers, int(count), &work.rowQueries[std::size_t(kvHead * group)], group,
+        cpu::attendRows(m_path, row, rows + from, int(count), rows + next, int(soon), &work.rowQueries[std::size_t(kvHead * group)], group,
                         maximum + 2 * group, context, maximum, maximum + group);
     });
     for (int i = 0; i < heads; ++i) {
@@ -534,7 +494,7 @@ void SparseAttention::attendList(SparseSequence& sequence, int layer, int list, 
     assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
     List& work = m_lists[std::size_t(list)];
     pick(work, sequence, layer, list, begin, end, queries, part, parallel);
-    findRows(work, sequence, layer, list);
+    countPicks(work, sequence, layer, list);
     attendPicked(work, sequence, layer, list, queries, part, parallel);
 }
 

@@ -11,6 +11,7 @@
 ///          candidate, come from blocks evenly spread over the range; where they mislead, all sketches are scored.
 /// Numerics ties go to the lower index; samples and sums depend on token positions alone. So picks and results are the same
 ///          for any number of threads and in any batch.
+/// Buffer   rows are read where the tier has them; a HotBuffer counts what one near the compute would have had to fetch.
 /// Thread   one owner, which brings the ParallelFor that the work is spread with. attendList() of different lists may
 ///          run on several threads at once: every list has a hot buffer and work space of its own.
 
@@ -144,7 +145,6 @@ public:
     /// Sums over all lists.
     SparseCounters counters() const;
     HotCounters hotCounters() const;
-    std::int64_t hotBytes() const;
     std::int64_t hotRowsInUse() const;
 
 private:
@@ -166,8 +166,6 @@ private:
         std::vector<float> logSums, kept;                     // (headsPerList)
         kernels::cpu::SelectScratch select;
         std::vector<std::int32_t> picks;
-        std::vector<HotBuffer::Row> rows;
-        std::vector<std::uint8_t> overflow; // rows for which the buffer had no room
         std::vector<const std::uint8_t*> pointers; // (KV heads of the list, picks)
         std::vector<float> chunks;                 // by task: contexts, maxima, sums, work space
     };
@@ -190,7 +188,7 @@ private:
                        std::int64_t end, std::int64_t stride, std::int64_t candidates);
     void pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
               const float* queries, AttentionPart& part, const ParallelFor* parallel);
-    void findRows(List& work, SparseSequence& sequence, int layer, int list);
+    void countPicks(List& work, SparseSequence& sequence, int layer, int list);
     void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, const float* queries,
                       AttentionPart& part, const ParallelFor* parallel);
 

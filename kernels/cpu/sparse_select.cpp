@@ -43,24 +43,62 @@ std::uint32_t ordered(float key)
     return bits & 0x80000000u ? ~bits : bits | 0x80000000u;
 }
 
-// Puts the tokens whose key reaches `least` and that are no NaN in the scratch, which has room for n + 16, and returns
-// how many there are.
-std::int64_t collectPlain(const SharedScores& shared, std::int64_t n, float least, SelectScratch& scratch,
-                          std::int64_t stride)
-{
+// What collect() found: how many tokens, and the range of their ordered keys.
+struct Collected {
     std::int64_t count = 0;
+    std::uint32_t least = ~0u, most = 0;
+};
+
+// Puts the tokens whose key reaches `least` and that are no NaN in the scratch, which has room for n + 16.
+Collected collectPlain(const SharedScores& shared, std::int64_t n, float least, SelectScratch& scratch,
+                       std::int64_t stride)
+{
+    Collected found;
     for (std::int64_t i = 0; i < n; ++i) {
         bool number = false;
         for (int h = 0; h < shared.numHeads; ++h)
             number |= shared.scores[h][i] == shared.scores[h][i];
-        if (!number || !(keyOf(shared, i) >= least))
+        const float key = keyOf(shared, i);
+        if (!number || !(key >= least))
             continue;
-        scratch.indices[std::size_t(count)] = std::int32_t(i);
+        scratch.indices[std::size_t(found.count)] = std::int32_t(i);
+        scratch.ordered[std::size_t(found.count)] = ordered(key);
         for (int h = 0; h < shared.numHeads; ++h)
-            scratch.shares[std::size_t(h * stride + count)] = shared.scores[h][i] - shared.logSums[h];
-        ++count;
+            scratch.shares[std::size_t(h * stride + found.count)] = shared.scores[h][i] - shared.logSums[h];
+        found.least = std::min(found.least, ordered(key));
+        found.most = std::max(found.most, ordered(key));
+        ++found.count;
     }
-    return count;
+    return found;
+}
+
+// A candidate's place among all: its key, then its index from the end, so that the lower index wins.
+std::uint64_t placeOf(const SelectScratch& scratch, std::int64_t i)
+{
+    return (std::uint64_t(scratch.ordered[std::size_t(i)]) << 32) | std::uint32_t(~std::uint32_t(i));
+}
+
+// Moves the candidates whose place reaches `limit` to the front and returns how many there are.
+std::int64_t keepPlain(std::int64_t count, std::uint64_t limit, int numHeads, std::int64_t stride, SelectScratch& scratch)
+{
+    std::int64_t taken = 0;
+    for (std::int64_t i = 0; i < count; ++i) {
+        if (placeOf(scratch, i) < limit)
+            continue;
+        scratch.indices[std::size_t(taken)] = scratch.indices[std::size_t(i)];
+        for (int h = 0; h < numHeads; ++h)
+            scratch.shares[std::size_t(h * stride + taken)] = scratch.shares[std::size_t(h * stride + i)];
+        ++taken;
+    }
+    return taken;
+}
+
+float sumSharesPlain(const float* shares, std::int64_t n)
+{
+    float sums[lanes] = {};
+    for (std::int64_t i = 0; i < n; ++i)
+        sums[i % lanes] += roughExp(std::min(0.0f, shares[i]));
+    return sumLanes(sums);
 }
 
 std::int64_t countPlain(const std::int32_t* values, std::int64_t n, std::int32_t limit)
@@ -102,12 +140,36 @@ OCTAVO_AVX512 LogSum logSumAvx512(const float* scores, std::int64_t n)
     return {maximum, sumLanes16(sums)};
 }
 
-OCTAVO_AVX512 std::int64_t collectAvx512(const SharedScores& shared, std::int64_t n, float least,
-                                         SelectScratch& scratch, std::int64_t stride)
+OCTAVO_AVX512 void rangeAvx512(const std::int32_t* values, std::int64_t n, std::int32_t& least, std::int32_t& most)
+{
+    const std::int64_t whole = n / lanes * lanes;
+    const auto tail = __mmask16((1u << (n - whole)) - 1);
+    const __m512i first = _mm512_set1_epi32(values[0]);
+    __m512i low = _mm512_mask_loadu_epi32(first, tail, values + whole), high = low;
+    for (std::int64_t i = 0; i < whole; i += lanes) {
+        const __m512i v = _mm512_loadu_si512(values + i);
+        low = _mm512_min_epi32(low, v);
+        high = _mm512_max_epi32(high, v);
+    }
+    least = _mm512_reduce_min_epi32(low);
+    most = _mm512_reduce_max_epi32(high);
+}
+
+// ordered() of sixteen keys.
+OCTAVO_AVX512 inline __m512i ordered16(__m512 key)
+{
+    const __m512i bits = _mm512_castps_si512(_mm512_add_ps(key, _mm512_setzero_ps()));
+    const __m512i sign = _mm512_srai_epi32(bits, 31);
+    return _mm512_xor_si512(bits, _mm512_or_si512(sign, _mm512_set1_epi32(std::int32_t(0x80000000u))));
+}
+
+OCTAVO_AVX512 Collected collectAvx512(const SharedScores& shared, std::int64_t n, float least, SelectScratch& scratch,
+                                      std::int64_t stride)
 {
     const __m512 limit = _mm512_set1_ps(least), nothing = _mm512_set1_ps(lowest);
     const __m512i counting = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    std::int64_t count = 0;
+    __m512i low = _mm512_set1_epi32(-1), high = _mm512_setzero_si512();
+    Collected found;
     for (std::int64_t i = 0; i < n; i += lanes) {
         const auto valid = n - i >= lanes ? __mmask16(0xFFFF) : __mmask16((1u << (n - i)) - 1);
         __m512 key = nothing;
@@ -121,22 +183,64 @@ OCTAVO_AVX512 std::int64_t collectAvx512(const SharedScores& shared, std::int64_
         const __mmask16 hits = _mm512_mask_cmp_ps_mask(__mmask16(valid & number), key, limit, _CMP_GE_OQ);
         if (!hits)
             continue;
-        _mm512_storeu_si512(scratch.indices.data() + count,
+        const __m512i keys = ordered16(key);
+        low = _mm512_mask_min_epu32(low, hits, low, keys);
+        high = _mm512_mask_max_epu32(high, hits, high, keys);
+        _mm512_storeu_si512(scratch.indices.data() + found.count,
                             _mm512_maskz_compress_epi32(hits, _mm512_add_epi32(counting, _mm512_set1_epi32(int(i)))));
+        _mm512_storeu_si512(scratch.ordered.data() + found.count, _mm512_maskz_compress_epi32(hits, keys));
         for (int h = 0; h < shared.numHeads; ++h) {
             const __m512 share = _mm512_sub_ps(_mm512_maskz_loadu_ps(valid, shared.scores[h] + i),
                                                _mm512_set1_ps(shared.logSums[h]));
-            _mm512_storeu_ps(scratch.shares.data() + h * stride + count, _mm512_maskz_compress_ps(hits, share));
+            _mm512_storeu_ps(scratch.shares.data() + h * stride + found.count, _mm512_maskz_compress_ps(hits, share));
         }
-        count += std::popcount(unsigned(hits));
+        found.count += std::popcount(unsigned(hits));
     }
-    return count;
+    found.least = _mm512_reduce_min_epu32(low);
+    found.most = _mm512_reduce_max_epu32(high);
+    return found;
+}
+
+OCTAVO_AVX512 std::int64_t keepAvx512(std::int64_t count, std::uint64_t limit, int numHeads, std::int64_t stride,
+                                      SelectScratch& scratch)
+{
+    const __m512i key = _mm512_set1_epi32(std::int32_t(limit >> 32));
+    const __m512i last = _mm512_set1_epi32(std::int32_t(~std::uint32_t(limit))); // index of that key to be taken
+    const __m512i counting = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    std::int64_t taken = 0;
+    for (std::int64_t i = 0; i < count; i += lanes) { // what is written has been read
+        const auto valid = count - i >= lanes ? __mmask16(0xFFFF) : __mmask16((1u << (count - i)) - 1);
+        const __m512i keys = _mm512_loadu_si512(scratch.ordered.data() + i);
+        const __m512i index = _mm512_add_epi32(counting, _mm512_set1_epi32(int(i)));
+        const __mmask16 equal = _mm512_mask_cmple_epu32_mask(_mm512_cmpeq_epi32_mask(keys, key), index, last);
+        const auto hits = __mmask16(valid & (_mm512_cmpgt_epu32_mask(keys, key) | equal));
+        _mm512_storeu_si512(scratch.indices.data() + taken,
+                            _mm512_maskz_compress_epi32(hits, _mm512_loadu_si512(scratch.indices.data() + i)));
+        for (int h = 0; h < numHeads; ++h) {
+            float* shares = scratch.shares.data() + h * stride;
+            _mm512_storeu_ps(shares + taken, _mm512_maskz_compress_ps(hits, _mm512_loadu_ps(shares + i)));
+        }
+        taken += std::popcount(unsigned(hits));
+    }
+    return taken;
+}
+
+OCTAVO_AVX512 float sumSharesAvx512(const float* shares, std::int64_t n)
+{
+    __m512 sums = _mm512_setzero_ps();
+    for (std::int64_t i = 0; i < n; i += lanes) {
+        const auto valid = n - i >= lanes ? __mmask16(0xFFFF) : __mmask16((1u << (n - i)) - 1);
+        // A NaN gives the second operand.
+        const __m512 share = _mm512_min_ps(_mm512_maskz_loadu_ps(valid, shares + i), _mm512_setzero_ps());
+        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(valid, roughExp16(share)));
+    }
+    return sumLanes16(sums);
 }
 
 #endif
 
-std::int64_t collect(Path path, const SharedScores& shared, std::int64_t n, float least, SelectScratch& scratch,
-                     std::int64_t stride)
+Collected collect(Path path, const SharedScores& shared, std::int64_t n, float least, SelectScratch& scratch,
+                  std::int64_t stride)
 {
 #if defined(__x86_64__)
     if (path == Path::Avx512)
@@ -147,18 +251,34 @@ std::int64_t collect(Path path, const SharedScores& shared, std::int64_t n, floa
     return collectPlain(shared, n, least, scratch, stride);
 }
 
-// The k-th largest of `count` candidates, as a number of 64 bits that a candidate must reach: its key, then its place
-// from the end, so that the lower index wins.
-std::uint64_t limitOf(std::int64_t count, std::int64_t k, SelectScratch& scratch)
+std::int64_t keep(Path path, std::int64_t count, std::uint64_t limit, int numHeads, std::int64_t stride,
+                  SelectScratch& scratch)
 {
-    const auto place = [&](std::int64_t i) {
-        return (std::uint64_t(scratch.ordered[std::size_t(i)]) << 32) | std::uint32_t(~std::uint32_t(i));
-    };
-    std::uint32_t least = ~0u, most = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-        least = std::min(least, scratch.ordered[std::size_t(i)]);
-        most = std::max(most, scratch.ordered[std::size_t(i)]);
-    }
+#if defined(__x86_64__)
+    if (path == Path::Avx512)
+        return keepAvx512(count, limit, numHeads, stride, scratch);
+#else
+    (void)path;
+#endif
+    return keepPlain(count, limit, numHeads, stride, scratch);
+}
+
+float sumShares(Path path, const float* shares, std::int64_t n)
+{
+#if defined(__x86_64__)
+    if (path == Path::Avx512)
+        return sumSharesAvx512(shares, n);
+#else
+    (void)path;
+#endif
+    return sumSharesPlain(shares, n);
+}
+
+// The k-th largest place of the candidates.
+std::uint64_t limitOf(const Collected& found, std::int64_t k, SelectScratch& scratch)
+{
+    const std::int64_t count = found.count;
+    const std::uint32_t least = found.least, most = found.most;
     constexpr int bins = 1024;
     const int shift = std::max(0, int(std::bit_width(most - least)) - 10);
     std::int64_t sizes[bins] = {};
@@ -171,7 +291,7 @@ std::uint64_t limitOf(std::int64_t count, std::int64_t k, SelectScratch& scratch
     scratch.boundary.clear();
     for (std::int64_t i = 0; i < count; ++i) {
         if (int((scratch.ordered[std::size_t(i)] - least) >> shift) == bin)
-            scratch.boundary.push_back(place(i));
+            scratch.boundary.push_back(placeOf(scratch, i));
     }
     const auto last = scratch.boundary.begin() + (k - above - 1);
     std::nth_element(scratch.boundary.begin(), last, scratch.boundary.end(), std::greater<>{});
@@ -193,8 +313,18 @@ LogSum roughLogSum(Path path, const float* scores, std::int64_t n)
 
 std::int32_t limitReachedBy(Path path, const std::int32_t* values, std::int64_t n, std::int64_t wanted)
 {
-    const auto [least, most] = std::minmax_element(values, values + n);
-    std::int64_t reached = *least, missed = std::int64_t(*most) + 1; // by enough, by too few
+    std::int32_t least = values[0], most = values[0];
+#if defined(__x86_64__)
+    if (path == Path::Avx512)
+        rangeAvx512(values, n, least, most);
+    else
+#endif
+    {
+        const auto [low, high] = std::minmax_element(values, values + n);
+        least = *low;
+        most = *high;
+    }
+    std::int64_t reached = least, missed = std::int64_t(most) + 1; // by enough, by too few
     while (missed - reached > 1) {
         const auto middle = std::int32_t((reached + missed) / 2);
 #if defined(__x86_64__)
@@ -227,43 +357,22 @@ void selectLargest(Path path, const SharedScores& shared, std::int64_t n, std::i
         least = scratch.sample[std::size_t(wanted)];
     }
     const std::int64_t capacity = n + lanes;
-    if (std::int64_t(scratch.indices.size()) < capacity)
+    if (std::int64_t(scratch.indices.size()) < capacity) {
         scratch.indices.resize(std::size_t(capacity));
+        scratch.ordered.resize(std::size_t(capacity));
+    }
     if (std::int64_t(scratch.shares.size()) < shared.numHeads * capacity)
         scratch.shares.resize(std::size_t(shared.numHeads * capacity));
-    std::int64_t count = collect(path, shared, n, least, scratch, capacity);
-    if (count < k && least > lowest)
-        count = collect(path, shared, n, lowest, scratch, capacity);
-    k = std::min(k, count);
+    Collected found = collect(path, shared, n, least, scratch, capacity);
+    if (found.count < k && least > lowest)
+        found = collect(path, shared, n, lowest, scratch, capacity);
+    k = std::min(k, found.count);
     if (k == 0)
         return;
-    if (std::int64_t(scratch.ordered.size()) < count)
-        scratch.ordered.resize(std::size_t(count));
-    for (std::int64_t i = 0; i < count; ++i) {
-        float key = lowest;
-        for (int h = 0; h < shared.numHeads; ++h)
-            key = std::max(key, scratch.shares[std::size_t(h * capacity + i)]);
-        scratch.ordered[std::size_t(i)] = ordered(key);
-    }
-    const std::uint64_t limit = limitOf(count, k, scratch);
-    picks.reserve(std::size_t(k));
-    std::int64_t taken = 0;
-    for (std::int64_t i = 0; i < count; ++i) {
-        const std::uint64_t place =
-            (std::uint64_t(scratch.ordered[std::size_t(i)]) << 32) | std::uint32_t(~std::uint32_t(i));
-        if (place < limit)
-            continue;
-        picks.push_back(scratch.indices[std::size_t(i)]);
-        for (int h = 0; h < shared.numHeads; ++h)
-            scratch.shares[std::size_t(h * capacity + taken)] = scratch.shares[std::size_t(h * capacity + i)];
-        ++taken;
-    }
-    for (int h = 0; h < shared.numHeads; ++h) {
-        float sums[lanes] = {};
-        for (std::int64_t i = 0; i < taken; ++i)
-            sums[i % lanes] += roughExp(std::min(0.0f, scratch.shares[std::size_t(h * capacity + i)]));
-        kept[h] = sumLanes(sums);
-    }
+    const std::int64_t taken = keep(path, found.count, limitOf(found, k, scratch), shared.numHeads, capacity, scratch);
+    picks.assign(scratch.indices.begin(), scratch.indices.begin() + taken);
+    for (int h = 0; h < shared.numHeads; ++h)
+        kept[h] = sumShares(path, scratch.shares.data() + h * capacity, taken);
 }
 
 } // namespace octavo::kernels::cpu

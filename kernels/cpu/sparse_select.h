@@ -34,7 +34,7 @@ struct SharedScores {
 struct SelectScratch {
     std::vector<std::int32_t> indices; // candidates, ascending
     std::vector<float> shares;         // (numHeads, capacity): their scores[h] - logSums[h]
-    std::vector<std::uint32_t> ordered;
+    std::vector<std::uint32_t> ordered; // their keys as numbers that compare alike
     std::vector<float> sample;
     std::vector<std::uint64_t> boundary;
 };

@@ -204,16 +204,9 @@ OCTAVO_AVX512 void leadsAvx512(const std::uint8_t* leads, std::int64_t numBlocks
     }
 }
 
-/// The upper bits of one token, 16 bytes, as a block of leads has the first of them.
-OCTAVO_AVX512 inline void copyLeads(const std::uint8_t* block, int lane, std::uint8_t* upper)
-{
-    for (int p = 0; p < leadBytes(64) / 4; ++p)
-        std::memcpy(upper + 4 * p, block + 64 * p + 4 * lane, 4);
-}
-
-// The products of a token's 64 levels, plus 128 each, with queries, in 16 parts.
+// The products of a token's 64 levels, plus 128 each, with queries, in 16 parts. leads: of its lane.
 template <int Q>
-OCTAVO_AVX512 inline void wholeParts(const std::uint8_t* upperBits, const std::uint8_t* rest, const __m512i* queries,
+OCTAVO_AVX512 inline void wholeParts(const std::uint8_t* leads, const std::uint8_t* rest, const __m512i* queries,
                                      __m512i* parts)
 {
     const __m512i shifts = _mm512_setr_epi64(0, 0, 0x0002000200020002, 0x0002000200020002, 0x0004000400040004,
@@ -221,11 +214,13 @@ OCTAVO_AVX512 inline void wholeParts(const std::uint8_t* upperBits, const std::u
     const __m512i two = _mm512_set1_epi8(3);
     const __m512i table = _mm512_broadcast_i32x4(
         _mm_xor_si128(_mm_loadu_si128(reinterpret_cast<const __m128i*>(levels)), _mm_set1_epi8(-128)));
-    __m128i upper = _mm_load_si128(reinterpret_cast<const __m128i*>(upperBits));
     static_assert(leadBytes(64) == 12, "four bytes of the upper bits follow the lower ones");
-    std::int32_t last;
-    std::memcpy(&last, rest + 16, 4);
-    upper = _mm_insert_epi32(upper, last, 3);
+    std::int32_t bytes[4];
+    std::memcpy(bytes, leads, 4);
+    std::memcpy(bytes + 1, leads + 64, 4);
+    std::memcpy(bytes + 2, leads + 128, 4);
+    std::memcpy(bytes + 3, rest + 16, 4);
+    const __m128i upper = _mm_setr_epi32(bytes[0], bytes[1], bytes[2], bytes[3]);
     const __m128i lower = _mm_loadu_si128(reinterpret_cast<const __m128i*>(rest));
     const __m512i high = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i32x4(upper), shifts), two);
     const __m512i low = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i32x4(lower), shifts), two);
@@ -244,29 +239,32 @@ OCTAVO_AVX512 inline __m128i sumFour(__m512i a, __m512i b, __m512i c, __m512i d)
     return _mm_add_epi32(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
 }
 
-// Tokens whose whole sketch is to be looked at: where their rests are, and their leads.
-template <int Q>
-struct Waiting {
-    static constexpr int room = 128;
-    alignas(64) std::int32_t tokens[room + 2 * sketchBlockTokens]; // counted from the view's first
-    alignas(64) std::uint8_t upper[room + 2 * sketchBlockTokens][16] = {};
-    int count = 0;
-};
+OCTAVO_AVX512 inline void askForRest(SketchView sketches, std::int32_t token)
+{
+    const std::uint8_t* rest = sketches.rests + std::int64_t(token) * restBytes(64);
+    _mm_prefetch(reinterpret_cast<const char*>(rest), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(rest + restBytes(64) - 1), _MM_HINT_T0);
+}
 
-// Scores of all that wait, to scores[q][at] and on; up to three more are written.
+// Scores of `count` tokens, counted from the view's first, to scores[q][at] and on. Up to three more tokens are written
+// over, and as many scores.
 template <int Q>
-OCTAVO_AVX512 void finish(Waiting<Q>& waiting, const std::uint8_t* rests, const SketchQuery* queries,
-                          float* const* scores, std::int64_t at)
+OCTAVO_AVX512 void scoreTokens(SketchView sketches, std::int32_t* tokens, int count, const SketchQuery* queries,
+                               float* const* scores, std::int64_t at)
 {
     __m512i codes[Q];
     for (int q = 0; q < Q; ++q)
         codes[q] = _mm512_load_si512(queries[q].ordered);
-    for (int i = waiting.count; i % 4 != 0; ++i)
-        waiting.tokens[i] = waiting.tokens[0];
-    for (int i = 0; i < waiting.count; i += 4) {
+    for (int i = count; i % 4 != 0; ++i)
+        tokens[i] = tokens[0];
+    for (int i = 0; i < count; i += 4) {
         __m512i parts[4][Q];
-        for (int t = 0; t < 4; ++t)
-            wholeParts<Q>(waiting.upper[i + t], rests + std::int64_t(waiting.tokens[i + t]) * restBytes(64), codes, parts[t]);
+        for (int t = 0; t < 4; ++t) {
+            const std::int32_t token = tokens[i + t];
+            const std::uint8_t* leads = sketches.leads + std::int64_t(token / sketchBlockTokens) * leadBlockBytes(64) +
+                                        token % sketchBlockTokens * 4;
+            wholeParts<Q>(leads, sketches.rests + std::int64_t(token) * restBytes(64), codes, parts[t]);
+        }
         for (int q = 0; q < Q; ++q) {
             const __m128i dots = _mm_sub_epi32(sumFour(parts[0][q], parts[1][q], parts[2][q], parts[3][q]),
                                                _mm_set1_epi32(queries[q].offset));
@@ -279,14 +277,11 @@ template <int Q>
 OCTAVO_AVX512 void scoreAvx512(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
                                float* const* scores)
 {
-    Waiting<Q> waiting;
-    for (int t = 0; t < sketchBlockTokens; ++t)
-        waiting.tokens[t] = t;
-    waiting.count = sketchBlockTokens;
+    std::int32_t tokens[sketchBlockTokens];
     for (std::int64_t b = 0; b < numBlocks; ++b) {
         for (int t = 0; t < sketchBlockTokens; ++t)
-            copyLeads(sketches.leads + b * leadBlockBytes(64), t, waiting.upper[t]);
-        finish(waiting, sketches.rests + b * sketchBlockTokens * restBytes(64), queries, scores, b * sketchBlockTokens);
+            tokens[t] = std::int32_t(b * sketchBlockTokens) + t;
+        scoreTokens<Q>(sketches, tokens, sketchBlockTokens, queries, scores, b * sketchBlockTokens);
     }
 }
 
@@ -300,8 +295,18 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
     __m512i least[Q];
     for (int q = 0; q < Q; ++q)
         least[q] = _mm512_set1_epi32(limits[q]);
-    Waiting<Q> waiting;
+    // Tokens are scored as soon as some wait, while their leads are near.
+    constexpr int room = 128;
+    alignas(64) std::int32_t waiting[room + 2 * sketchBlockTokens];
+    int count = 0, asked = 0;
     std::int64_t done = 0;
+    const auto finish = [&]() OCTAVO_AVX512 {
+        for (int i = 0; i < count; i += sketchBlockTokens)
+            _mm512_storeu_si512(tokens + done + i, _mm512_add_epi32(_mm512_load_si512(waiting + i), _mm512_set1_epi32(first)));
+        scoreTokens<Q>(sketches, waiting, count, queries, scores, done);
+        done += count;
+        count = asked = 0;
+    };
     for (std::int64_t b = 0; b < numBlocks; b += together) {
         const std::uint8_t* block = sketches.leads + b * leadBlockBytes(64);
         for (int line = 0; line < together * leadBlockBytes(64); line += 64)
@@ -320,32 +325,21 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
             for (int q = 0; q < Q; ++q)
                 hits[0] = __mmask16(hits[0] | _mm512_cmpge_epi32_mask(dot[0][q], least[q]));
         }
-        for (int i = 0; i < together; ++i, block += leadBlockBytes(64)) {
-            if (!hits[i])
-                continue;
-            const auto token = std::int32_t(b + i) * sketchBlockTokens;
-            _mm512_storeu_si512(waiting.tokens + waiting.count,
-                                _mm512_maskz_compress_epi32(hits[i], _mm512_add_epi32(counting, _mm512_set1_epi32(token))));
-            for (unsigned left = hits[i]; left != 0; left &= left - 1) {
-                const int lane = std::countr_zero(left);
-                const std::uint8_t* rest = sketches.rests + std::int64_t(token + lane) * restBytes(64);
-                _mm_prefetch(reinterpret_cast<const char*>(rest), _MM_HINT_T0);
-                _mm_prefetch(reinterpret_cast<const char*>(rest + restBytes(64) - 1), _MM_HINT_T0);
-                copyLeads(block, lane, waiting.upper[waiting.count++]);
-            }
-            if (waiting.count < Waiting<Q>::room)
-                continue;
-            finish(waiting, sketches.rests, queries, scores, done);
-            for (int w = 0; w < waiting.count; ++w)
-                tokens[done + w] = first + waiting.tokens[w];
-            done += waiting.count;
-            waiting.count = 0;
+        // No branch to guess wrong: a block without hits adds none.
+        for (int i = 0; i < together; ++i) {
+            const __m512i token = _mm512_add_epi32(counting, _mm512_set1_epi32(std::int32_t(b + i) * sketchBlockTokens));
+            _mm512_storeu_si512(waiting + count, _mm512_maskz_compress_epi32(hits[i], token));
+            count += std::popcount(unsigned(hits[i]));
         }
+        for (; asked + 4 <= count; asked += 4) { // most often once or not at all
+            for (int i = 0; i < 4; ++i)
+                askForRest(sketches, waiting[asked + i]);
+        }
+        if (count >= room)
+            finish();
     }
-    finish(waiting, sketches.rests, queries, scores, done);
-    for (int w = 0; w < waiting.count; ++w)
-        tokens[done + w] = first + waiting.tokens[w];
-    return done + waiting.count;
+    finish();
+    return done;
 }
 
 #define OCTAVO_AVX2 __attribute__((target("avx2")))
@@ -548,6 +542,14 @@ void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlo
 #endif
     (void)path;
     scorePlain(rank, sketches, numBlocks, queries, numQueries, scores);
+}
+
+void askForSketches(int rank, SketchView sketches)
+{
+    for (int byte = 0; byte < leadBlockBytes(rank); byte += 64)
+        __builtin_prefetch(sketches.leads + byte);
+    for (int byte = 0; byte < sketchBlockTokens * restBytes(rank); byte += 64)
+        __builtin_prefetch(sketches.rests + byte);
 }
 
 void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,

@@ -65,6 +65,9 @@ SketchQuery makeSketchQuery(int rank, const float* coordinates, const float* dev
 void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
                    int numQueries, float* const* scores);
 
+/// Asks for one block's sketches, which will be read in a moment.
+void askForSketches(int rank, SketchView sketches);
+
 /// The same by the leads alone, up to a constant and a factor of the query's, of every `stride`-th block from the first.
 /// Shapes   scores: numQueries pointers to (16 * numBlocks) integers each
 void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,

@@ -368,7 +368,8 @@ void TestCpuSparse::statisticsTellWhatWasDone()
     QVERIFY(stats.hotHits > 0);
     QVERIFY(stats.tailMass > 0.0 && stats.tailMass < 1.0);
     QVERIFY(stats.pickOverlap > 0.05 && stats.pickOverlap <= 1.0);
-    QVERIFY(stats.hostTierBytes > 0 && stats.hotBufferBytes > 0);
+    QVERIFY(stats.hostTierBytes > 0);
+    QCOMPARE(stats.hotBufferBytes, std::int64_t(0)); // rows are read where the tier has them
 }
 
 void TestCpuSparse::withoutABasisOneIsFitted()
