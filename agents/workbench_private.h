@@ -4,6 +4,7 @@
 
 #include "agents/agent_private.h"
 #include "agents/store/store_thread.h"
+#include "agents/stored_token_counts.h"
 #include "agents/workbench.h"
 
 #include <QThreadPool>
@@ -37,23 +38,6 @@ struct ContextEntry {
 struct LeftConversation {
     quint64 serial = 0;
     QList<StoredMessage> messages;
-};
-
-/// Token counts in the session store, for the ingestion threads.
-class StoredTokenCounts final : public TokenCountCache
-{
-public:
-    StoredTokenCounts(StoreThread& store, quint64 tokenizer)
-        : m_store(store)
-        , m_tokenizer(tokenizer)
-    {
-    }
-    QHash<QByteArray, qint64> find(const QList<QByteArray>& blobIds) override;
-    void keep(const QHash<QByteArray, qint64>& counts) override;
-
-private:
-    StoreThread& m_store;
-    quint64 m_tokenizer;
 };
 
 struct Workbench::Private {
