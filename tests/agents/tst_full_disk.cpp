@@ -1,10 +1,7 @@
-#include "agents/workbench.h"
 #include "engine/scheduler/saved_context.h"
-#include "tests/agents/git_fixture.h"
-#include "tests/engine/fake_engine.h"
+#include "tests/agents/workbench_bench.h"
 
 #include <QDir>
-#include <QSignalSpy>
 
 #include <fcntl.h>
 #include <sched.h>
@@ -13,8 +10,7 @@
 
 using namespace octavo;
 using namespace octavo::agents;
-using octavo::agents::tests::GitFixture;
-using octavo::test::FakeEngine;
+using octavo::agents::tests::Bench;
 using octavo::test::Script;
 
 namespace {
@@ -62,59 +58,28 @@ class TestFullDisk : public QObject
 {
     Q_OBJECT
 
-    GitFixture m_fixture;
-    FakeEngine* m_engine = nullptr;
-    std::unique_ptr<Workbench> m_workbench;
-    QStringList m_problems;
+    std::unique_ptr<Bench> m_bench;
 
-    void open()
-    {
-        m_workbench.reset();
-        m_problems.clear();
-        WorkbenchOptions options;
-        options.databasePath = disk + QStringLiteral("/octavo.db");
-        auto engine = std::make_unique<FakeEngine>(answer);
-        m_engine = engine.get();
-        m_workbench = std::make_unique<Workbench>(options, std::move(engine));
-        connect(m_workbench.get(), &Workbench::saveProblem, this, [this](const QString& p) { m_problems += p; });
-        QSignalSpy ready(m_workbench.get(), &Workbench::ready);
-        m_workbench->start();
-        QVERIFY(ready.wait());
-    }
-
-    IngestResult preview()
-    {
-        IngestOptions options;
-        options.repository = m_fixture.root();
-        const std::unique_ptr<IngestJob> job(m_workbench->preview(options));
-        IngestResult found;
-        connect(job.get(), &IngestJob::finished, job.get(), [&](const IngestResult& result) { found = result; });
-        if (!QTest::qWaitFor([&] { return !found.packed.isEmpty(); }, 10'000))
-            qWarning("preview did not finish");
-        return found;
-    }
-
-    ContextId addContext()
-    {
-        IngestOptions options;
-        options.repository = m_fixture.root();
-        return m_workbench->addContext(options, preview());
-    }
-
-    bool hasProblem() const { return !m_problems.isEmpty() && !m_problems.last().isEmpty(); }
+    void open() { m_bench->open(); }
+    Workbench& workbench() const { return *m_bench->workbench; }
+    bool hasProblem() const { return !m_bench->saveProblems.isEmpty() && !m_bench->saveProblems.last().isEmpty(); }
 
 private slots:
     void initTestCase()
     {
         if (disk.isEmpty())
             QSKIP("no file system of its own can be mounted here");
-        m_fixture.write("src/join.cpp", "int join(int a, int b)\n{\n    return a + b;\n}\n");
-        m_fixture.commit();
+    }
+
+    void init()
+    {
+        m_bench = std::make_unique<Bench>(answer);
+        m_bench->database = disk + QStringLiteral("/octavo.db");
     }
 
     void cleanup()
     {
-        m_workbench.reset();
+        m_bench.reset();
         for (const QString& name : QDir(disk).entryList(QDir::Files))
             QFile::remove(disk + u'/' + name);
     }
@@ -122,24 +87,24 @@ private slots:
     void inMidAnswerNothingIsLost()
     {
         open();
-        const ContextId context = addContext();
-        QTRY_COMPARE(m_workbench->contexts()[0].state, ContextState::Read);
-        Agent& agent = *m_workbench->agent(0);
+        const ContextId context = m_bench->addContext();
+        QTRY_COMPARE(workbench().contexts()[0].state, ContextState::Read);
+        Agent& agent = *workbench().agent(0);
         agent.setContext(context);
         QVERIFY(agent.ask(QStringLiteral("how?")));
         QTRY_COMPARE(agent.messages().last().text, QStringLiteral("It begins. "));
         QTest::qWait(700); // that much is saved
         fill();
-        m_engine->resume();
+        m_bench->engine->resume();
         QTRY_COMPARE(agent.status().outcome, Outcome::Done);
         QTRY_VERIFY_WITH_TIMEOUT(hasProblem(), 10'000);
-        QVERIFY2(m_problems.last().contains(QStringLiteral("full")), qPrintable(m_problems.last()));
+        QVERIFY2(m_bench->saveProblems.last().contains(QStringLiteral("full")), qPrintable(m_bench->saveProblems.last()));
         QVERIFY(agent.messages().last().text.endsWith(QStringLiteral("It ends."))); // shown all the same
         makeRoom();
         QTRY_VERIFY_WITH_TIMEOUT(!hasProblem(), 10'000);
         open();
-        QCOMPARE(m_workbench->agent(0)->messages().size(), 2);
-        const Message& kept = m_workbench->agent(0)->messages().last();
+        QCOMPARE(workbench().agent(0)->messages().size(), 2);
+        const Message& kept = workbench().agent(0)->messages().last();
         QCOMPARE(kept.state, MessageState::Complete);
         QCOMPARE(kept.text.size(), qsizetype(longText.size()) + 20);
     }
@@ -147,21 +112,21 @@ private slots:
     void whileARepositoryIsReadTheContextComesBack()
     {
         open();
-        const IngestResult found = preview();
+        const IngestResult found = m_bench->preview();
         fill();
         IngestOptions options;
-        options.repository = m_fixture.root();
+        options.repository = m_bench->fixture.root();
         for (int i = 0; i < 40; ++i) // more than what the log has room for
             options.exclude += QString(50'000, u'x');
-        const ContextId context = m_workbench->addContext(options, found);
-        QTRY_COMPARE(m_workbench->contexts()[0].state, ContextState::Read); // reading needs no disk
+        const ContextId context = workbench().addContext(options, found);
+        QTRY_COMPARE(workbench().contexts()[0].state, ContextState::Read); // reading needs no disk
         QTRY_VERIFY_WITH_TIMEOUT(hasProblem(), 10'000);
         makeRoom();
         QTRY_VERIFY_WITH_TIMEOUT(!hasProblem(), 10'000);
         open();
-        QCOMPARE(m_workbench->contexts().size(), 1);
-        QCOMPARE(m_workbench->contexts()[0].id, context);
-        QCOMPARE(m_workbench->packedFiles(context).size(), 1);
+        QCOMPARE(workbench().contexts().size(), 1);
+        QCOMPARE(workbench().contexts()[0].id, context);
+        QCOMPARE(workbench().packedFiles(context).size(), 2);
     }
 
     void aSavedContextIsWholeOrAbsent()
