@@ -1,6 +1,6 @@
 #include "ui/theme.h"
 
-#include "ui/style.h"
+#include "ui/style/style.h"
 
 #include <QApplication>
 #include <QFontDatabase>
