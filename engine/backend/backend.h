@@ -130,6 +130,11 @@ public:
     /// An empty sequence with room for `maxTokens`. Reserves first: OutOfMemory names needed and free bytes.
     virtual Result<SlotId> createSequence(std::int64_t maxTokens) = 0;
 
+    /// Does a part of the slow work that a sequence with `newTokens` more than it shares will need (page-locking its RAM),
+    /// some tens of milliseconds of it, so that others can write in between. True when nothing of it is left or it
+    /// failed: createSequence() and forkSequence() do what was not prepared and say what is wrong.
+    virtual bool prepareSequence(std::int64_t /*newTokens*/) { return true; }
+
     /// A new sequence that starts with everything `source` holds: KV rows are shared (copy on write), recurrent and
     /// convolution state are copied. maxTokens == length(source) makes a frozen checkpoint.
     virtual Result<SlotId> forkSequence(SlotId source, std::int64_t maxTokens) = 0;

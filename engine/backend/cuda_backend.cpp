@@ -327,6 +327,15 @@ std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
            m_sparse.sketchBytes(tokens) + m_sparse.hotBytes(tokens);
 }
 
+bool CudaBackend::prepareSequence(std::int64_t newTokens)
+{
+    if (!m_sparse.wanted(newTokens) || !checkCuda(cudaSetDevice(m_device), "be selected"))
+        return true;
+    const Result<bool> done = m_hostPages->prepare(pagesOf(newTokens), 1);
+    m_hostBytes = m_hostPages->bytes();
+    return !done || *done;
+}
+
 Result<SlotId> CudaBackend::createSequence(std::int64_t maxTokens)
 {
     return addSequence(maxTokens, nullptr);

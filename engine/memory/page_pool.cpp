@@ -36,6 +36,13 @@ Result<void> PagePool::promise(std::int64_t pages)
     return {};
 }
 
+Result<bool> PagePool::prepare(std::int64_t pages, int slabs)
+{
+    for (; slabs > 0 && m_free < m_promised + pages; --slabs)
+        OCTAVO_CHECK(grow());
+    return m_free >= m_promised + pages;
+}
+
 /// From a slab that is in use anyway where there is one, so that the others can go.
 std::uint8_t* PagePool::takeFree()
 {

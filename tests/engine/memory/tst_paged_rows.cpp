@@ -95,6 +95,7 @@ class TestPagedRows : public QObject
 private slots:
     void aPromiseKeepsPagesForItsHolder();
     void aRefusedPromiseLeavesNothingBehind();
+    void aPromiseCanBePreparedInParts();
     void emptySlabsGoBackToTheSystem();
     void forksOfOneContextNeedOnePlaceOfTheHostTierForEachPage();
     void aPlaceIsGivenUpWithTheLastSequenceThatMayMoveThePage();
@@ -130,6 +131,27 @@ void TestPagedRows::aRefusedPromiseLeavesNothingBehind()
     QCOMPARE(t.device.bytes(), slabBytes);
     QCOMPARE(t.deviceLeft, 2 * slabBytes);
     QVERIFY(t.device.promise(10));
+}
+
+void TestPagedRows::aPromiseCanBePreparedInParts()
+{
+    Tiers t;
+    t.hostLeft = 4 * slabBytes;
+    QVERIFY(t.host.promise(2));
+    const auto prepared = [&](std::int64_t pages) {
+        const auto done = t.host.prepare(pages, 1);
+        return done ? *done : false;
+    };
+    QVERIFY(!prepared(10)); // 12 pages are three slabs
+    QCOMPARE(t.host.bytes(), 2 * slabBytes);
+    QVERIFY(prepared(10));
+    QVERIFY(prepared(10)); // takes no more
+    QCOMPARE(t.host.bytes(), 3 * slabBytes);
+    QCOMPARE(t.host.promised(), std::int64_t(2));
+    t.hostLeft = 0; // what was prepared is enough
+    QVERIFY(t.host.promise(10));
+    QVERIFY(!t.host.prepare(1, 1));
+    QCOMPARE(t.host.bytes(), 3 * slabBytes);
 }
 
 void TestPagedRows::emptySlabsGoBackToTheSystem()
