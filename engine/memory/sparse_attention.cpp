@@ -19,6 +19,8 @@ namespace {
 // Rows of one task of exact attention; part of the order in which sums run, so never a function of the threads.
 constexpr std::int64_t chunkRows = 128;
 constexpr int maxBoost = 4, maxHeadDim = 512;
+// Rows that are asked for as soon as they are picked: what a second-level cache of 1 MiB holds.
+constexpr std::int64_t rowsAhead = 2048;
 // Blocks of sketches that the limits of candidates are taken from, and those of them that stand for all that are none.
 constexpr std::int64_t leadSample = 512, wholeSample = 64;
 
@@ -355,6 +357,8 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
     spread(parallel, pages, [&](std::int64_t page) {
         const std::int64_t from = std::max(begin, (firstPage + page) * pageTokens);
         const std::int64_t to = std::min(end, (firstPage + page + 1) * pageTokens);
+        if (to < end) // what the processor cannot foresee
+            cpu::askForLeads(sequence.m_tier.sketches(layer, to, list).leads);
         float* out[cpu::maxSharingHeads];
         for (int i = 0; i < heads; ++i)
             out[i] = work.scores[std::size_t(i)].data() + placeOf(page);
@@ -418,6 +422,18 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
     std::swap(sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)], work.picks);
 }
 
+void SparseAttention::findRows(List& work, const SparseSequence& sequence, int layer, int list)
+{
+    const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
+    const std::int64_t numPicks = std::int64_t(picks.size());
+    growTo(work.pointers, kvHeadsPerList() * numPicks);
+    for (int i = 0; i < kvHeadsPerList(); ++i) {
+        const std::uint8_t** rows = work.pointers.data() + i * numPicks;
+        sequence.m_tier.rows(layer, list * kvHeadsPerList() + i, picks, rows);
+        cpu::askForRows(m_shape.row(), rows, int(std::min(numPicks, rowsAhead)));
+    }
+}
+
 void SparseAttention::countPicks(List& work, SparseSequence& sequence, int layer, int list)
 {
     const auto& state = sequence.m_layers[std::size_t(layer)];
@@ -435,10 +451,6 @@ void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, i
     const std::int64_t dim = m_shape.headDim, numPicks = std::int64_t(picks.size());
     const std::int64_t chunks = (numPicks + chunkRows - 1) / chunkRows;
     const cpu::RowShape row = m_shape.row();
-    growTo(work.pointers, kvHeads * numPicks);
-    for (int i = 0; i < kvHeads; ++i)
-        sequence.m_tier.rows(layer, list * kvHeads + i, picks, work.pointers.data() + i * numPicks);
-    cpu::askForRows(row, work.pointers.data(), int(std::min(numPicks, chunkRows / 2)));
     for (int i = 0; i < heads; ++i)
         work.rowQueries[std::size_t(i)] =
             cpu::makeRowQuery(row, queries + std::int64_t(list * heads + i) * dim, m_scale);
@@ -448,11 +460,9 @@ void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, i
         const std::int64_t kvHead = task % kvHeads, from = task / kvHeads * chunkRows;
         const std::int64_t count = std::min(numPicks - from, chunkRows);
         const std::uint8_t** rows = work.pointers.data() + kvHead * numPicks;
-        const std::int64_t next = from + chunkRows; // where one thread does all chunks
-        const std::int64_t soon = parallel ? 0 : std::clamp<std::int64_t>(numPicks - next, 0, chunkRows);
         float* context = work.chunks.data() + task * perTask;
         float* maximum = context + group * dim;
-        cpu::attendRows(m_path, row, rows + from, int(count), rows + next, int(soon), &work.rowQueries[std::size_t(kvHead * group)], group,
+        cpu::attendRows(m_path, row, rows + from, int(count), &work.rowQueries[std::size_t(kvHead * group)], group,
                         maximum + 2 * group, context, maximum, maximum + group);
     });
     for (int i = 0; i < heads; ++i) {
@@ -494,6 +504,7 @@ void SparseAttention::attendList(SparseSequence& sequence, int layer, int list, 
     assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
     List& work = m_lists[std::size_t(list)];
     pick(work, sequence, layer, list, begin, end, queries, part, parallel);
+    findRows(work, sequence, layer, list);
     countPicks(work, sequence, layer, list);
     attendPicked(work, sequence, layer, list, queries, part, parallel);
 }

@@ -188,6 +188,7 @@ private:
                        std::int64_t end, std::int64_t stride, std::int64_t candidates);
     void pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
               const float* queries, AttentionPart& part, const ParallelFor* parallel);
+    void findRows(List& work, const SparseSequence& sequence, int layer, int list);
     void countPicks(List& work, SparseSequence& sequence, int layer, int list);
     void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, const float* queries,
                       AttentionPart& part, const ParallelFor* parallel);

@@ -142,20 +142,6 @@ OCTAVO_AVX512 inline void prefetchRow(const std::uint8_t* row)
     _mm_prefetch(reinterpret_cast<const char*>(row + 271), _MM_HINT_T0);
 }
 
-// Two parts of the way from memory to the second-level cache.
-OCTAVO_AVX512 inline void askForKeys(const std::uint8_t* row)
-{
-    for (int line = 0; line < 192; line += 64)
-        _mm_prefetch(reinterpret_cast<const char*>(row + line), _MM_HINT_T1);
-}
-
-OCTAVO_AVX512 inline void askForValues(const std::uint8_t* row)
-{
-    _mm_prefetch(reinterpret_cast<const char*>(row + 192), _MM_HINT_T1);
-    _mm_prefetch(reinterpret_cast<const char*>(row + 256), _MM_HINT_T1);
-    _mm_prefetch(reinterpret_cast<const char*>(row + 271), _MM_HINT_T1);
-}
-
 // The 64 codes of a group, plus 8.
 OCTAVO_AVX512 inline __m512i codesOf(const std::uint8_t* group)
 {
@@ -165,9 +151,8 @@ OCTAVO_AVX512 inline __m512i codesOf(const std::uint8_t* group)
 }
 
 // Scores of two queries with rows of four groups; the rows' value scales go to the work space on the way.
-OCTAVO_AVX512 void scorePairAvx512(const std::uint8_t* const* rows, int numRows, const std::uint8_t* const* soon,
-                                   int numSoon, const RowQuery& first, const RowQuery& second, float* firstScores,
-                                   float* secondScores, float* valueScales)
+OCTAVO_AVX512 void scorePairAvx512(const std::uint8_t* const* rows, int numRows, const RowQuery& first,
+                                   const RowQuery& second, float* firstScores, float* secondScores, float* valueScales)
 {
     __m512i high[2][4], low[2][4];
     for (int g = 0; g < 4; ++g) {
@@ -185,8 +170,6 @@ OCTAVO_AVX512 void scorePairAvx512(const std::uint8_t* const* rows, int numRows,
         const std::uint8_t* row = rows[i];
         if (i + ahead < numRows)
             prefetchRow(rows[i + ahead]);
-        if (i < numSoon)
-            askForKeys(soon[i]);
         __m512i dots[2][4];
         for (int g = 0; g < 4; ++g) {
             const __m512i key = codesOf(row + 32 * g);
@@ -286,8 +269,7 @@ struct Weights {
 // out = sum over rows of weight times value for Q queries and four groups. Four rows at a time: a lane of 32 bits holds
 // one dimension of all four.
 template <int Q>
-OCTAVO_AVX512 void addValuesAvx512(const std::uint8_t* const* rows, int paddedRows, const std::uint8_t* const* soon,
-                                   int numSoon, const Weights* weights, float* out)
+OCTAVO_AVX512 void addValuesAvx512(const std::uint8_t* const* rows, int paddedRows, const Weights* weights, float* out)
 {
     const __m512i nibble = _mm512_set1_epi8(15);
     for (int g = 0; g < 4; ++g) {
@@ -297,8 +279,6 @@ OCTAVO_AVX512 void addValuesAvx512(const std::uint8_t* const* rows, int paddedRo
                 upper[q][j] = lower[q][j] = _mm512_setzero_si512();
         }
         for (int i = 0; i < paddedRows; i += 4) {
-            if (const int at = i + g; at < numSoon)
-                askForValues(soon[at]);
             __m256i v[4];
             for (int t = 0; t < 4; ++t)
                 v[t] = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(rows[i + t] + 128 + 32 * g));
@@ -341,9 +321,8 @@ OCTAVO_AVX512 void addValuesAvx512(const std::uint8_t* const* rows, int paddedRo
 }
 
 // Rows of 256 values, as this project's models have them.
-OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, int numRows, const std::uint8_t* const* soon,
-                                int numSoon, const RowQuery* queries, int numQueries, float* workSpace, float* out,
-                                float* maximum, float* sum)
+OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, int numRows, const RowQuery* queries,
+                                int numQueries, float* workSpace, float* out, float* maximum, float* sum)
 {
     const AttendWork work({256}, numRows, numQueries, workSpace);
     const std::uint8_t* rows[maxAttendRows];
@@ -354,7 +333,7 @@ OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, int numRow
     for (int q = 0; q < numQueries; q += 2) {
         const int count = std::min(2, numQueries - q);
         float* scores = work.scores + std::int64_t(q) * work.paddedRows;
-        scorePairAvx512(rows, numRows, soon, q == 0 ? numSoon : 0, queries[q], queries[q + count - 1], scores,
+        scorePairAvx512(rows, numRows, queries[q], queries[q + count - 1], scores,
                         count == 2 ? scores + work.paddedRows : scores, work.valueScales);
         for (int i = 0; i < count; ++i) {
             float* own = scores + i * work.paddedRows;
@@ -363,9 +342,9 @@ OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, int numRow
                         weights[i].tops, weights[i].offsets);
         }
         if (count == 2)
-            addValuesAvx512<2>(rows, work.paddedRows, soon, q == 0 ? numSoon : 0, weights, out + std::int64_t(q) * 256);
+            addValuesAvx512<2>(rows, work.paddedRows, weights, out + std::int64_t(q) * 256);
         else
-            addValuesAvx512<1>(rows, work.paddedRows, soon, q == 0 ? numSoon : 0, weights, out + std::int64_t(q) * 256);
+            addValuesAvx512<1>(rows, work.paddedRows, weights, out + std::int64_t(q) * 256);
     }
 }
 
@@ -393,20 +372,17 @@ RowQuery makeRowQuery(RowShape shape, const float* query, float attentionScale)
     return result;
 }
 
-void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, int numRows,
-                const std::uint8_t* const* soon, int numSoon, const RowQuery* queries, int numQueries, float* work,
-                float* out, float* maximum, float* sum)
+void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, int numRows, const RowQuery* queries,
+                int numQueries, float* work, float* out, float* maximum, float* sum)
 {
 #if defined(__x86_64__)
     if (path == Path::Avx512 && shape.headDim == 256)
-        return attendAvx512(rows, numRows, soon, numSoon, queries, numQueries, work, out, maximum, sum);
+        return attendAvx512(rows, numRows, queries, numQueries, work, out, maximum, sum);
     if (path != Path::Plain)
         return attendAvx2(shape, rows, numRows, queries, numQueries, work, out, maximum, sum);
 #else
     (void)path;
 #endif
-    (void)soon;
-    (void)numSoon;
     attendGeneric(shape, rows, numRows, queries, numQueries, work, out, maximum, sum);
 }
 

@@ -33,15 +33,13 @@ constexpr std::int64_t attendWorkFloats(RowShape shape, int numRows, int numQuer
 /// Attention of `numQueries` queries over `numRows` (1 to maxAttendRows) rows, as one part of a softmax:
 ///   s[i] = scale * q . key[i];  maximum = max_i s[i];  sum = sum_i e^(s[i]-maximum);  out = sum_i e^(s[i]-maximum) value[i]
 ///
-/// Shapes   out: (numQueries, headDim); work: attendWorkFloats(); maximum, sum: (numQueries); soon: (numSoon), the rows
-///          that the next call reads, asked for on the way: none of them is looked at
+/// Shapes   out: (numQueries, headDim); work: attendWorkFloats(); maximum, sum: (numQueries)
 /// Numerics products of a group are exact integers; e^s times a value's scale becomes a 15-bit integer relative to the
 ///          largest among these rows, as in dense attention.
-void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, int numRows,
-                const std::uint8_t* const* soon, int numSoon, const RowQuery* queries, int numQueries, float* work,
-                float* out, float* maximum, float* sum);
+void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, int numRows, const RowQuery* queries,
+                int numQueries, float* work, float* out, float* maximum, float* sum);
 
-/// Asks for rows that will be read in a moment.
+/// Asks for rows that will be read in a moment, all at once: memory serves many at a time.
 void askForRows(RowShape shape, const std::uint8_t* const* rows, int numRows);
 
 } // namespace octavo::kernels::cpu

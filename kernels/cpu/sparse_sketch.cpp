@@ -290,7 +290,8 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
                                             const std::int32_t* limits, std::int32_t first, std::int32_t* tokens,
                                             float* const* scores)
 {
-    constexpr int together = Q <= 2 ? 2 : 1, linesAhead = 4096;
+    constexpr int together = Q <= 2 ? 2 : 1;
+    const std::uint8_t* const end = sketches.leads + numBlocks * leadBlockBytes(64);
     const __m512i counting = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
     __m512i least[Q];
     for (int q = 0; q < Q; ++q)
@@ -309,8 +310,10 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
     };
     for (std::int64_t b = 0; b < numBlocks; b += together) {
         const std::uint8_t* block = sketches.leads + b * leadBlockBytes(64);
-        for (int line = 0; line < together * leadBlockBytes(64); line += 64)
-            _mm_prefetch(reinterpret_cast<const char*>(block + linesAhead + line), _MM_HINT_T0);
+        if (block + leadsAhead < end) {
+            for (int line = 0; line < together * leadBlockBytes(64); line += 64)
+                _mm_prefetch(reinterpret_cast<const char*>(block + leadsAhead + line), _MM_HINT_T0);
+        }
         __mmask16 hits[together] = {};
         if (b + together <= numBlocks) {
             __m512i dot[together][Q];
@@ -550,6 +553,12 @@ void askForSketches(int rank, SketchView sketches)
         __builtin_prefetch(sketches.leads + byte);
     for (int byte = 0; byte < sketchBlockTokens * restBytes(rank); byte += 64)
         __builtin_prefetch(sketches.rests + byte);
+}
+
+void askForLeads(const std::uint8_t* leads)
+{
+    for (int byte = 0; byte < leadsAhead; byte += 64)
+        __builtin_prefetch(leads + byte);
 }
 
 void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,

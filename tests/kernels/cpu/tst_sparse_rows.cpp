@@ -43,7 +43,7 @@ void attend(Path path, RowShape shape, const std::vector<const std::uint8_t*>& r
     for (int q = 0; q < count; ++q)
         prepared.push_back(makeRowQuery(shape, queries.data() + q * shape.headDim, scale));
     std::vector<float> work(std::size_t(attendWorkFloats(shape, numRows, count)));
-    attendRows(path, shape, rows.data(), numRows, nullptr, 0, prepared.data(), count, work.data(), out, maximum, sum);
+    attendRows(path, shape, rows.data(), numRows, prepared.data(), count, work.data(), out, maximum, sum);
 }
 
 } // namespace
