@@ -49,6 +49,7 @@ SavedContextFile look(const fs::path& path)
     out.commit = QString::fromStdString(info.label.commit);
     out.model = QString::fromStdString(info.model);
     out.tokens = info.tokens();
+    out.wantedTokens = info.isPart() ? info.wantedTokens : 0;
     out.bytes = info.bytes;
     out.lastUsed = wallTime(info.lastUsed);
     return out;

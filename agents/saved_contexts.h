@@ -22,6 +22,7 @@ struct SavedContextFile {
     QString commit;  ///< hex
     QString model;
     qint64 tokens = 0, bytes = 0;
+    qint64 wantedTokens = 0; ///< above `tokens` where reading was left on the way
     QDateTime lastUsed;
     std::filesystem::path file;
     SavedContextState state = SavedContextState::Saved;

@@ -76,7 +76,8 @@ struct ContextInfo {
     qint64 tokens = 0;
     int files = 0, skipped = 0;
     ContextState state = ContextState::Preparing;
-    qint64 readDone = 0, readTotal = 0;
+    qint64 readDone = 0, readTotal = 0; ///< Ready with readDone above 0: reading stopped there, and goes on about there
+    qint64 readReused = 0;   ///< of readDone, what was read before and needed no reading now
     double secondsLeft = -1;
     int panes = 0;           ///< panes that use it
     QString problem;         ///< with Failed: one sentence

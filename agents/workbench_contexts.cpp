@@ -97,7 +97,7 @@ void Workbench::Private::startReading(ContextEntry& known)
         [this, id = known.info.id](StreamBatch&& batch) { takeReading(id, std::move(batch)); });
     known.info.state = ContextState::Reading;
     known.info.problem.clear();
-    known.info.readDone = 0;
+    known.info.readDone = known.info.readReused = 0;
     known.info.readTotal = qint64(known.data->ids.size());
     known.info.secondsLeft = -1;
     known.firstDone = -1;
@@ -123,6 +123,7 @@ void Workbench::Private::takeReading(ContextId id, StreamBatch&& batch)
             known->clock.start();
         }
         known->info.readDone = batch.progress->done;
+        known->info.readReused = batch.progress->reused;
         known->info.readTotal = batch.progress->total;
         const qint64 read = batch.progress->done - known->firstDone;
         if (read > 0)

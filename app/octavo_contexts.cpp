@@ -48,6 +48,8 @@ void print(const SavedContextFile& context, const std::string& state, bool json,
                                     {"last_used", used},
                                     {"file", context.file.string()},
                                     {"state", state}};
+        if (context.wantedTokens > 0)
+            line["wanted_tokens"] = context.wantedTokens; // reading was left on the way
         if (!context.problem.isEmpty())
             line["problem"] = context.problem.toStdString();
         out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
@@ -59,6 +61,7 @@ void print(const SavedContextFile& context, const std::string& state, bool json,
     const QString name = context.name.isEmpty() ? QStringLiteral("(no name)") : context.name;
     out << context.id.left(16).toStdString() << sizes << used << "  " << terminalText(name) << " @ "
         << terminalText(context.commit).substr(0, 8)
+        << (context.wantedTokens > 0 ? "  of " + std::to_string(context.wantedTokens) + " tokens, the rest unread" : "")
         << (state == "saved" || state == "verified" ? "" : "  " + state) << '\n';
 }
 

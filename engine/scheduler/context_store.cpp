@@ -130,7 +130,7 @@ void ContextStore::list()
         }
         const auto file = SavedContext::open(path);
         if (file) {
-            found.push_back({path, file->info().bytes, file->info().modelKey == m_options.modelKey,
+            found.push_back({path, file->info().bytes, file->info().modelKey == m_options.modelKey, file->info().isPart(),
                              file->info().resume, file->info().lastUsed});
         } else if (!isStoresName(name)) { // somebody else's
             continue;
@@ -138,7 +138,8 @@ void ContextStore::list()
             spdlog::warn("{}; it is removed, and the context is read afresh", file.error().message);
             fs::remove(path, error);
         } else if (file.error().code == ErrorCode::Unsupported) { // takes room all the same
-            found.push_back({path, std::int64_t(fs::file_size(path, error)), false, {}, fs::last_write_time(path, error)});
+            found.push_back({path, std::int64_t(fs::file_size(path, error)), false, false, {},
+                             fs::last_write_time(path, error)});
         } else if (file.error().code != ErrorCode::NotFound) {
             spdlog::warn("{}", file.error().message);
             isComplete = false; // looked at again
@@ -283,7 +284,7 @@ bool ContextStore::wants(std::span<const TokenId> tokens)
            && std::ranges::none_of(m_entries, [&](const Entry& entry) { return entry.isOurs && entry.file == file; });
 }
 
-bool ContextStore::save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label)
+bool ContextStore::save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label, std::int64_t wantedTokens)
 {
     if (parts.empty() || std::size_t(parts.back().length) > tokens->size())
         return false;
@@ -291,7 +292,7 @@ bool ContextStore::save(SharedTokens tokens, std::vector<Part> parts, ContextLab
     if (!wants(own))
         return false;
     Job job{std::move(tokens), std::move(parts), std::move(label), fileFor(hashOf(own), std::int64_t(own.size())), 0,
-            false};
+            wantedTokens, false};
     job.bytes = job.content().fileBytes();
     std::int64_t pending = 0;
     isPending({}, &pending);
@@ -335,7 +336,27 @@ bool ContextStore::reclaim()
     }
     m_listed = fs::file_time_type::min(); // file times are coarse: look in any case
     list();
+    for (const Job& job : done) {
+        if (job.written)
+            forgetPartsOf(job);
+    }
     return true;
+}
+
+/// What was left half read is of no use any more once there is a file that begins with it.
+void ContextStore::forgetPartsOf(const Job& written)
+{
+    std::vector<fs::path> parts;
+    for (const Entry& entry : m_entries) {
+        if (!entry.isOurs || !entry.isPart || entry.file == written.file || entry.resume.empty())
+            continue;
+        const ResumePoint end = entry.resume.back();
+        if (end.position <= written.length() &&
+            hashOf(std::span(*written.tokens).first(std::size_t(end.position))) == end.tokenHash)
+            parts.push_back(entry.file);
+    }
+    for (const fs::path& part : parts)
+        forget(part);
 }
 
 bool ContextStore::holdsImages()
@@ -393,6 +414,7 @@ SavedContext::Content ContextStore::Job::content() const
     SavedContext::Content content;
     content.label = label;
     content.tokens = std::span(*tokens).first(std::size_t(length()));
+    content.wantedTokens = wantedTokens;
     for (const Part& part : parts) { // the last of each layout has all of its rows
         const int run = part.image.layout == parts.back().image.layout ? 0 : 1;
         content.states.push_back({part.length, part.image.rowBytes, part.image.state, run});

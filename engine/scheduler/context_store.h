@@ -3,7 +3,8 @@
 /// Contexts on disk: what was read once is opened again, after a restart too, without reading it again.
 ///
 /// A file holds the state of a frozen sequence at the context's end and at a few positions before it, so a later commit
-/// that changes only its last files goes on from the position before them. It is written in the background to a
+/// that changes only its last files goes on from the position before them. A context whose reading was left may be saved
+/// as far as it was read; such a file goes when one that begins with it is written. It is written in the background to a
 /// temporary name, synced and renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the
 /// state and the token ids themselves; the ids hold the prompt's template and the commit's text.
 /// Sharing  several stores, of one program or of several, may use one folder: each looks again when it has changed.
@@ -46,7 +47,7 @@ public:
     struct Hit {
         std::filesystem::path file;
         std::int64_t length = 0; ///< tokens before it
-        bool isWhole = false;    ///< the context's end
+        bool isWhole = false;    ///< the context's end; what was left before it counts too
     };
 
     /// An opened file, mapped and verified.
@@ -86,7 +87,8 @@ public:
 
     /// Queues a context for writing: `parts` ascend, the last is the whole. False when it is saved or queued already,
     /// or does not fit the quota.
-    bool save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label);
+    /// `wantedTokens`: of the context that these are the beginning of; 0: they are all of it.
+    bool save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label, std::int64_t wantedTokens = 0);
 
     /// Whether save() would take this context.
     bool wants(std::span<const TokenId> tokens);
@@ -110,6 +112,7 @@ private:
         std::filesystem::path file;
         std::int64_t bytes = 0;
         bool isOurs = true; ///< of this model; others only count for the quota
+        bool isPart = false;
         std::vector<ResumePoint> resume;
         std::filesystem::file_time_type lastUsed;
     };
@@ -118,7 +121,7 @@ private:
         std::vector<Part> parts;
         ContextLabel label;
         std::filesystem::path file;
-        std::int64_t bytes = 0;
+        std::int64_t bytes = 0, wantedTokens = 0;
         bool written = false;
 
         std::int64_t length() const { return parts.back().length; }
@@ -141,6 +144,7 @@ private:
     Result<void> write(const Job& job) const;
     bool isPending(const std::filesystem::path& file, std::int64_t* bytes);
     void makeRoom(std::int64_t bytes);
+    void forgetPartsOf(const Job& written);
     std::filesystem::path fileFor(std::uint64_t tokenHash, std::int64_t length) const;
     void forget(const std::filesystem::path& file);
     bool isOver() const { return std::chrono::steady_clock::now() >= m_deadline.load(); }

@@ -81,7 +81,8 @@ struct SavedContext::Head {
     std::uint64_t modelKey, length, rowBytes[numRuns], blocksHash, numResume;
     Resume resume[mostResumePoints];
     char model[64], name[256], commit[80];
-    char zeros[4096 - 8 * (6 + numRuns + 6 * mostResumePoints) - 400];
+    std::uint64_t wanted; // 0 in files from before there were parts of contexts
+    char zeros[4096 - 8 * (7 + numRuns + 6 * mostResumePoints) - 400];
     std::uint64_t hash; // over all before it
 
     std::uint64_t ownHash() const { return XXH3_64bits(this, offsetof(Head, hash)); }
@@ -199,6 +200,7 @@ Result<SavedContext> SavedContext::open(const fs::path& path)
                                  + std::to_string(head->fileBytes()));
     file.m_info = {path, {text(head->name), text(head->commit)}, text(head->model), head->modelKey, status.st_size, {},
                    {}};
+    file.m_info.wantedTokens = std::int64_t(head->wanted);
     for (std::size_t i = 0; i < head->numResume; ++i)
         file.m_info.resume.push_back({std::int64_t(head->resume[i].position), head->resume[i].tokenHash});
     std::error_code ignored;
@@ -451,6 +453,7 @@ Result<void> SavedContext::write(const fs::path& path, const Content& content, c
     head->modelKey = content.modelKey;
     head->length = content.tokens.size();
     head->numResume = content.states.size();
+    head->wanted = std::uint64_t(content.wantedTokens);
     for (std::size_t run = 0; run < numRuns; ++run)
         head->rowBytes[run] = std::uint64_t(SequenceImage::bytes(content.rows[run]));
     putText(head->model, content.model);

@@ -46,9 +46,11 @@ struct SavedContextInfo {
     std::uint64_t modelKey = 0;
     std::int64_t bytes = 0;            ///< of the file
     std::vector<ResumePoint> resume;   ///< ascending; the last one is the context's end
+    std::int64_t wantedTokens = 0;     ///< where reading was left before the context's end: how many it was to be
     std::filesystem::file_time_type lastUsed;
 
     std::int64_t tokens() const { return resume.empty() ? 0 : resume.back().position; }
+    bool isPart() const { return wantedTokens > tokens(); }
 };
 
 class SavedContext
@@ -84,6 +86,7 @@ public:
         std::string model;
         ContextLabel label;
         std::span<const TokenId> tokens;
+        std::int64_t wantedTokens = 0; ///< see SavedContextInfo
         struct State {
             std::int64_t position = 0;
             std::int64_t rowBytes = 0; ///< of the rows before it

@@ -105,7 +105,10 @@ void Scheduler::submit(GenerationRequest request, SharedTokens prompt, EventSink
 void Scheduler::cancel(RequestId id)
 {
     for (const auto& task : m_tasks) {
-        if (task->request.id == id && !task->ended && !task->isIdleWork())
+        if (task->request.id != id || task->ended || task->isIdleWork())
+            continue;
+        keepUnfinished(*task);
+        if (!task->ended) // the device has not failed with it
             finish(*task, FinishReason::Cancelled);
     }
     removeEnded();
@@ -131,6 +134,7 @@ void Scheduler::releaseAgent(AgentId agent)
 void Scheduler::cancelAll()
 {
     for (const auto& task : m_tasks) {
+        keepUnfinished(*task);
         if (!task->ended)
             finish(*task, FinishReason::Cancelled);
     }
@@ -390,7 +394,8 @@ void Scheduler::saveContext(const Task& task, SlotId frozen)
     if (parts.empty())
         return;
     std::ranges::reverse(parts);
-    m_store->save(task.prompt, std::move(parts), task.request.contextLabel);
+    const std::int64_t whole = roundDownToStride(task.request.contextTokens);
+    m_store->save(task.prompt, std::move(parts), task.request.contextLabel, task.done < whole ? whole : 0);
 }
 
 void Scheduler::flushSavedContexts()
@@ -469,6 +474,8 @@ void Scheduler::readSlice(Task& task)
         const PrefixCache::Kind kind = checkpoint->second;
         task.checkpoints.erase(checkpoint);
         leaveCheckpoint(task, kind);
+        if (kind == PrefixCache::Kind::Passage)
+            saveOnTheWay(task);
     }
     if (m_failure || task.done < task.readTarget)
         return;

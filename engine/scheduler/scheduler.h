@@ -10,6 +10,7 @@
 /// Idle     while nobody asks, the newest answers are read for the questions that may follow: where their prompts are
 ///          held, in memory that nobody else has.
 /// Sharing  a request whose beginning another one is reading waits for that instead of reading it again.
+/// Stopping a context that is left half read is kept as far as it is read, in memory and on disk.
 /// Saving   a context's image shares its sequences' memory, and counts as the device's where they are gone. It is given
 ///          up before a request is refused.
 /// Results  do not depend on what was reused: see prefix_cache.h.
@@ -49,6 +50,7 @@ struct SchedulerOptions {
     std::filesystem::path savedContexts;     ///< folder for contexts on disk; empty: none are kept
     std::int64_t savedContextsQuota = 0;     ///< bytes
     std::int64_t restoreSlice = 32 << 20;    ///< bytes of a saved context that are copied between two steps
+    std::int64_t saveReadingEveryUs = 20'000'000; ///< at least, between two parts saved of a context that is being read
     std::uint64_t modelHash = 0;             ///< of model and tokenizer, for saved contexts
     std::string modelName;                   ///< for people who list them
     SlicePlanner::Limits slices;
@@ -118,6 +120,10 @@ private:
     void dropReopening();
 
     void saveContext(const Task& task, SlotId frozen);
+    // Contexts whose reading is left: scheduler_unfinished.cpp
+    void keepUnfinished(Task& task);
+    void saveOnTheWay(Task& task);
+    void savePart(Task& task);
     std::vector<PrefixCache::Hit> resumePoints(const Task& task, SlotId frozen) const;
 
     Task* pickReader();

@@ -38,6 +38,7 @@ struct Task {
     SlotId slot = noSlot;
     std::int64_t done = 0;     ///< prompt tokens in the sequence
     std::int64_t readTarget = 0;
+    std::int64_t savedTokens = 0, savedUs = 0; ///< of a context: the part that was saved last, and when
     std::int64_t idleFrom = 0; ///< idle work: where it begins; where that is not held any more, it is not done
     std::map<std::int64_t, PrefixCache::Kind> checkpoints; ///< ahead of `done`, where to leave a frozen sequence
     const Task* waitingFor = nullptr; ///< reads what this one needs too

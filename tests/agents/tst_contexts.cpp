@@ -101,6 +101,22 @@ private slots:
         QCOMPARE(bench.context(interrupted).state, ContextState::Ready); // no pane uses it, and it was read
     }
 
+    void whatWasReadBeforeIsToldWhileReadingGoesOn()
+    {
+        Bench bench([](const auto&) {
+            Script script;
+            script.waits = true;
+            script.reused = 40;
+            return script;
+        });
+        bench.open();
+        const ContextId id = bench.addContext();
+        QTRY_COMPARE(bench.context(id).readReused, qint64(40));
+        bench.workbench->cancelReading(id);
+        QCOMPARE(bench.context(id).state, ContextState::Ready);
+        QVERIFY(bench.context(id).readDone > 0); // where it stopped
+    }
+
     void aContextIsReadOnceForAllPanes()
     {
         Bench bench;

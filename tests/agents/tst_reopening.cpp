@@ -46,6 +46,14 @@ class TestReopening : public QObject
 
     ContextId readContext()
     {
+        const ContextId id = addContext();
+        if (!QTest::qWaitFor([&] { return context(id).state == ContextState::Read; }, 60'000))
+            qWarning("reading did not finish");
+        return id;
+    }
+
+    ContextId addContext()
+    {
         IngestOptions options;
         options.repository = m_fixture.root();
         IngestResult found;
@@ -53,10 +61,7 @@ class TestReopening : public QObject
         connect(job.get(), &IngestJob::finished, job.get(), [&](const IngestResult& result) { found = result; });
         if (!QTest::qWaitFor([&] { return !found.packed.isEmpty(); }, 10'000))
             qWarning("preview did not finish");
-        const ContextId id = m_workbench->addContext(options, found);
-        if (!QTest::qWaitFor([&] { return context(id).state == ContextState::Read; }, 60'000))
-            qWarning("reading did not finish");
-        return id;
+        return m_workbench->addContext(options, found);
     }
 
     QString answer(const QString& question)
@@ -126,6 +131,36 @@ private slots:
         const qint64 tokens = context(id).tokens;
         QVERIFY2(tokensRead() < tokens / 10, qPrintable(QStringLiteral("%1 of %2").arg(tokensRead()).arg(tokens)));
         QTRY_COMPARE_WITH_TIMEOUT(saved().size(), 2, 20'000);
+    }
+
+    void aReadingThatIsStoppedOrInterruptedGoesOnFromThere()
+    {
+        QByteArray code;
+        for (int i = 0; i < 700; ++i)
+            code += "int other" + QByteArray::number(i) + "(int a) { return a * " + QByteArray::number(3 * i) + "; }\n";
+        m_fixture.write("src/aa.cpp", code); // before what the earlier contexts began with
+        m_fixture.commit();
+        open();
+        const ContextId id = addContext();
+        const auto readSome = [&](qint64 least) {
+            return QTest::qWaitFor([&] { return context(id).readDone > least; }, 60'000) &&
+                   context(id).state == ContextState::Reading;
+        };
+        QVERIFY(readSome(2000));
+        m_workbench->cancelReading(id);
+        const qint64 stoppedAt = context(id).readDone;
+        QCOMPARE(context(id).state, ContextState::Ready);
+        m_workbench->readContext(id);
+        QVERIFY(readSome(stoppedAt + 1));
+        QVERIFY2(context(id).readReused >= stoppedAt, qPrintable(QString::number(context(id).readReused)));
+
+        const qint64 total = context(id).readTotal;
+        const std::int64_t before = tokensRead();
+        open(); // the program ends meanwhile, and starts again: reading goes on by itself
+        QTRY_VERIFY_WITH_TIMEOUT(context(id).readReused > 0, 60'000);
+        QVERIFY2(context(id).readReused >= before, qPrintable(QString::number(context(id).readReused)));
+        QTRY_COMPARE_WITH_TIMEOUT(context(id).state, ContextState::Read, 120'000);
+        QVERIFY2(tokensRead() <= total - before, qPrintable(QString::number(tokensRead())));
     }
 };
 

@@ -96,6 +96,67 @@ private slots:
         QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
     }
 
+    void aReadingThatIsLeftGoesOnFromThere_data()
+    {
+        QTest::addColumn<QString>("leftBy");
+        for (const char* how : {"stop", "the end of the program", "a crash"})
+            QTest::newRow(how) << QString::fromLatin1(how);
+    }
+    void aReadingThatIsLeftGoesOnFromThere()
+    {
+        QFETCH(const QString, leftBy);
+        const auto context = someTokens(12'000, 1);
+        const std::int64_t whole = roundDownToStride(12'000);
+        std::int64_t read = 0;
+        {
+            auto first = std::make_unique<Bench>([&](FakeDevice&, SchedulerOptions& options) {
+                options.savedContexts = m_dir.filePath("contexts").toStdString();
+                options.savedContextsQuota = 1 << 30;
+                options.modelHash = 1;
+                options.checkpointInterval = 1024;
+                options.saveReadingEveryUs = leftBy == u"a crash" ? 0 : std::int64_t{1} << 50;
+            });
+            const RequestId reading = first->ask(0, context, 0, 12'000);
+            while (first->device->tokensRead < 7'000)
+                first->scheduler->runRound();
+            read = first->device->tokensRead;
+            QVERIFY(read < whole);
+            if (leftBy == u"stop") {
+                first->scheduler->cancel(reading);
+                QCOMPARE(first->recorder.record(reading).finished->reason, FinishReason::Cancelled);
+                const auto again = first->run(first->ask(1, context, 0, 12'000)); // from memory
+                QCOMPARE(again.finished->stats.reusedTokens, read);
+                QCOMPARE(first->device->tokensRead.load(), whole);
+                return;
+            }
+            first->scheduler->flushSavedContexts();
+            if (leftBy == u"a crash") { // what is on disk now is all there is
+                QCOMPARE(files().size(), 1); // older parts are gone
+                QVERIFY(QDir(m_dir.path()).rename("contexts", "kept"));
+                first.reset();
+                QDir(m_dir.filePath("contexts")).removeRecursively();
+                QVERIFY(QDir(m_dir.path()).rename("kept", "contexts"));
+            }
+        }
+        QCOMPARE(files().size(), 1);
+        const auto part = SavedContext::open(m_dir.filePath("contexts/" + files()[0]).toStdString());
+        QVERIFY(part && part->info().isPart());
+        QCOMPARE(part->info().wantedTokens, whole);
+        if (leftBy == u"the end of the program")
+            QCOMPARE(part->info().tokens(), read);
+        QVERIFY(part->info().tokens() > read / 2 && part->info().tokens() <= read);
+        auto second = start();
+        const auto prompt = context + someTokens(30, 2);
+        second->run(second->ask(1, context, 0, 12'000));
+        QCOMPARE(second->device->tokensRead.load(), whole - part->info().tokens());
+        QCOMPARE(second->run(second->ask(2, prompt, 5, 12'000)).tokens, fakeAnswer(prompt, 5));
+        second->scheduler->flushSavedContexts();
+        QCOMPARE(files().size(), 1); // the part went with the whole
+        const auto saved = SavedContext::open(m_dir.filePath("contexts/" + files()[0]).toStdString());
+        QVERIFY(saved && !saved->info().isPart());
+        QCOMPARE(saved->info().tokens(), whole);
+    }
+
     void aSavedContextOpensBesideWriters() // B-24
     {
         const auto context = someTokens(12'000, 1);
