@@ -198,6 +198,8 @@ bool FakeEngine::advance(Entry& entry, std::unique_lock<std::mutex>& lock)
     } else if (entry.request.maxNewTokens > 0 && entry.sent < entry.script.pieces.size()) {
         if (entry.script.microsBetweenPieces > 0)
             std::this_thread::sleep_for(std::chrono::microseconds(entry.script.microsBetweenPieces));
+        if (entry.script.beforePiece)
+            entry.script.beforePiece(entry.sent);
         const std::string& text = entry.script.pieces[entry.sent++];
         entry.sink(id, TextAppended{text, m_tokenizer.encode(text, SpecialTokens::Plain)});
     } else {

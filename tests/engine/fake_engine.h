@@ -21,6 +21,7 @@ namespace octavo::test {
 struct Script {
     std::vector<std::string> pieces = {"An answer."}; ///< sent one TextAppended each
     int microsBetweenPieces = 0;
+    std::function<void(std::size_t piece)> beforePiece; ///< called on the engine's thread; may wait, to keep time
     std::int64_t reused = 0;                  ///< tokens of the prompt said to be in memory already
     int readSlices = 1;                       ///< PrefillProgress events after the first
     bool waits = false;                       ///< after the first piece (a mere read: at its end), until resume() or cancel()

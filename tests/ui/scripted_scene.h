@@ -8,7 +8,4 @@ namespace octavo::ui::test {
 
 void playScene(agents::Workbench* workbench);
 
-/// An answer of about `tokens` tokens: prose, a table of 80 rows and code of 2,000 lines among it.
-QString longAnswer(int tokens);
-
 } // namespace octavo::ui::test

@@ -1,3 +1,4 @@
+#include "tests/ui/long_answer.h"
 #include "tests/ui/scripted_scene.h"
 #include "tests/ui/scripted_workbench.h"
 #include "ui/command_palette.h"

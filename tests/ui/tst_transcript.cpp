@@ -1,4 +1,4 @@
-#include "tests/ui/scripted_scene.h"
+#include "tests/ui/long_answer.h"
 #include "ui/theme.h"
 #include "ui/transcript/transcript_view.h"
 

@@ -3,6 +3,7 @@ octavo_add_test(tst_markdown SOURCES tst_markdown.cpp LIBS octavo_ui)
 
 # A Workbench that follows a script: agents/workbench.h with a body of the tests' own.
 add_library(octavo_scripted OBJECT
+    long_answer.h
     scripted_scene.cpp
     scripted_scene.h
     scripted_workbench.cpp
@@ -15,10 +16,10 @@ target_link_libraries(octavo_scripted PUBLIC octavo_ui)
 # Pictures of the window, for people: octavo_shots FOLDER
 add_executable(octavo_shots shots.cpp $<TARGET_OBJECTS:octavo_scripted>)
 target_link_libraries(octavo_shots PRIVATE octavo_ui Qt6::Test)
-add_executable(bench_transcript ${PROJECT_SOURCE_DIR}/tests/bench/bench_transcript.cpp $<TARGET_OBJECTS:octavo_scripted>)
-target_link_libraries(bench_transcript PRIVATE octavo_ui)
+add_executable(bench_transcript ${PROJECT_SOURCE_DIR}/tests/bench/bench_transcript.cpp long_answer.h)
+target_link_libraries(bench_transcript PRIVATE octavo_ui octavo_engine_fakes)
 
-octavo_add_test(tst_transcript SOURCES tst_transcript.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
+octavo_add_test(tst_transcript SOURCES tst_transcript.cpp long_answer.h LIBS octavo_ui)
 octavo_add_test(tst_main_window SOURCES tst_main_window.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
 
 # The real thing over the demo model: octavo_live_shots REPOSITORY FOLDER

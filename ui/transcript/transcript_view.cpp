@@ -238,6 +238,17 @@ void TranscriptView::appendText(agents::MessageId id, const QString& text)
     }
 }
 
+qsizetype TranscriptView::shownLength(agents::MessageId id) const
+{
+    const int index = messageIndex(id);
+    if (index < 0)
+        return 0;
+    qsizetype length = m_messages[index].text.size();
+    for (const auto& [pending, text] : m_pending)
+        length -= pending == std::size_t(index) ? text.size() : 0;
+    return length;
+}
+
 void TranscriptView::timerEvent(QTimerEvent* event)
 {
     if (event->timerId() == m_frame.timerId())

@@ -40,6 +40,8 @@ public:
     /// State, figures or citations changed; the text is taken only where it differs from what is shown.
     void updateMessage(const agents::Message& message);
     const QList<agents::Message>& messages() const { return m_messages; }
+    /// How much of a message's text stands in the view, in UTF-16 units; the rest comes with the next frame.
+    qsizetype shownLength(agents::MessageId id) const;
 
     /// Text is laid out in a column no wider than this, in the middle where the view is wider.
     static int widestContent();
