@@ -1,3 +1,4 @@
+#include "tests/ui/packed_files.h"
 #include "ui/wizard/file_tree_model.h"
 #include "ui/wizard/file_tree_view.h"
 #include "ui/wizard/left_out_model.h"
@@ -9,21 +10,9 @@
 
 using namespace octavo;
 using namespace octavo::ui;
+using octavo::ui::test::packedFiles;
 
 namespace {
-
-QList<agents::PackedFile> files(std::initializer_list<std::pair<const char*, qint64>> entries)
-{
-    QList<agents::PackedFile> result;
-    for (const auto& [path, tokens] : entries) {
-        agents::PackedFile file;
-        file.path = path;
-        file.displayPath = QString::fromUtf8(path);
-        file.tokens = tokens;
-        result += file;
-    }
-    return result;
-}
 
 /// "[x] name tokens", children indented; [ ] none, [-] some, [!] not to be checked.
 QStringList picture(const FileTreeModel& model, const QModelIndex& parent = {}, int depth = 0)
@@ -57,7 +46,7 @@ QModelIndex find(const FileTreeModel& model, const QString& name, const QModelIn
 }
 
 const auto example =
-    files({{"src/a.cpp", 100}, {"src/deep/er/b.cpp", 30}, {"src/deep/er/c.cpp", 20}, {"README.md", 7}});
+    packedFiles({{"src/a.cpp", 100}, {"src/deep/er/b.cpp", 30}, {"src/deep/er/c.cpp", 20}, {"README.md", 7}});
 
 } // namespace
 
@@ -219,7 +208,7 @@ void TestFileTreeModel::sortsByTokensAndKeepsPersistentIndexes()
 void TestFileTreeModel::tellsTheLargestFoldersFirst()
 {
     FileTreeModel model;
-    model.setFiles(QStringLiteral("repo"), files({{"a/x", 10}, {"b/x", 90}, {"c/x", 50}, {"d/x", 0}}));
+    model.setFiles(QStringLiteral("repo"), packedFiles({{"a/x", 10}, {"b/x", 90}, {"c/x", 50}, {"d/x", 0}}));
     model.setUnchecked({"c/x"});
     const QList<FileTreeModel::Folder> folders = model.topFolders();
     QCOMPARE(folders.size(), 2);
@@ -229,7 +218,7 @@ void TestFileTreeModel::tellsTheLargestFoldersFirst()
 
 void TestFileTreeModel::keepsPathsAsBytes()
 {
-    QList<agents::PackedFile> odd = files({{"caf\xc3\xa9/x", 1}});
+    QList<agents::PackedFile> odd = packedFiles({{"caf\xc3\xa9/x", 1}});
     odd += {QByteArray("bad\xff/x"), QStringLiteral("bad\\xff/x"), {}, 0, 2};
     odd += {QByteArray("bad\xfe/x"), QStringLiteral("bad\\xfe/x"), {}, 0, 3};
     FileTreeModel model;

@@ -1,3 +1,4 @@
+#include "tests/ui/packed_files.h"
 #include "ui/charts/squarify.h"
 #include "ui/theme.h"
 #include "ui/wizard/treemap.h"
@@ -8,26 +9,14 @@
 
 using namespace octavo;
 using namespace octavo::ui;
+using octavo::ui::test::packedFiles;
 
 namespace {
-
-QList<agents::PackedFile> files(std::initializer_list<std::pair<const char*, qint64>> entries)
-{
-    QList<agents::PackedFile> out;
-    for (const auto& [path, tokens] : entries) {
-        agents::PackedFile file;
-        file.path = path;
-        file.displayPath = QString::fromLatin1(path);
-        file.tokens = tokens;
-        out += file;
-    }
-    return out;
-}
 
 struct Map {
     Map()
     {
-        model.setFiles(QStringLiteral("repo"), files({{"src/engine.cpp", 6000},
+        model.setFiles(QStringLiteral("repo"), packedFiles({{"src/engine.cpp", 6000},
                                                       {"src/window.cpp", 3000},
                                                       {"tests/tst_engine.cpp", 2000},
                                                       {"README.md", 500}}));
@@ -159,7 +148,7 @@ private slots:
     {
         Map map;
         map.view.showAlone(map.model.index(0, 0, map.model.index(0, 0)));
-        map.model.setFiles(QStringLiteral("other"), files({{"a.c", 10}}));
+        map.model.setFiles(QStringLiteral("other"), packedFiles({{"a.c", 10}}));
         QCOMPARE(map.view.root().data().toString(), QStringLiteral("other/"));
         QCOMPARE(map.current(), QStringLiteral("a.c"));
         map.model.setFiles(QStringLiteral("empty"), {});

@@ -20,7 +20,10 @@ add_executable(bench_transcript ${PROJECT_SOURCE_DIR}/tests/bench/bench_transcri
 target_link_libraries(bench_transcript PRIVATE octavo_ui octavo_engine_fakes)
 
 octavo_add_test(tst_transcript SOURCES tst_transcript.cpp long_answer.h LIBS octavo_ui)
-octavo_add_test(tst_main_window SOURCES tst_main_window.cpp $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
+foreach(name tst_accessibility tst_compare_export tst_composer tst_history tst_main_window)
+    octavo_add_test(${name} SOURCES ${name}.cpp scripted_window.h $<TARGET_OBJECTS:octavo_scripted> LIBS octavo_ui)
+endforeach()
+octavo_add_test(tst_single_instance SOURCES tst_single_instance.cpp LIBS octavo_ui)
 
 # The real thing over the demo model: octavo_live_shots REPOSITORY FOLDER
 add_executable(octavo_live_shots live_shots.cpp)
