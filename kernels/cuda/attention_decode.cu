@@ -71,8 +71,9 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
             uint4 bits{};
             if (g < groupHeads)
                 bits = *reinterpret_cast<const uint4*>(
-                    query + (int64_t(int(blockIdx.z) + rows.shift) * shape.heads + kvHead * groupHeads + g) * kvHeadDim + group * 64 +
-                    half * 32 + t * 8);
+                    query +
+                    (int64_t(int(blockIdx.z) + rows.shift) * shape.heads + kvHead * groupHeads + g) * kvHeadDim +
+                    group * 64 + half * 32 + t * 8);
             q[group][0][half] = __byte_perm(bits.x, bits.y, 0x5410);
             q[group][1][half] = __byte_perm(bits.x, bits.y, 0x7632);
             q[group][2][half] = __byte_perm(bits.z, bits.w, 0x5410);
@@ -274,16 +275,32 @@ __global__ void __launch_bounds__(kvHeadDim)
     const int splits = (rowCount(rows) + rowsPerSplit - 1) / rowsPerSplit;
     waitForPreviousKernel();
     const float* parts = workspace + (int64_t(query) * shape.kvHeads + kvHead) * shape.maxSplits * partFloats;
+    // One thread fetches a split's numbers for all, so that nobody waits for them one by one.
+    extern __shared__ float2 numbers[]; // (maxSplits): maximum, later the factor; sum
+    __shared__ float warpMaxima[kvHeadDim / 32];
+    float own = -INFINITY;
+    for (int s = d; s < splits; s += kvHeadDim) {
+        const float* softmax = parts + int64_t(s) * partFloats + maxGroup * kvHeadDim + inGroup;
+        numbers[s] = float2{softmax[0], softmax[maxGroup]};
+        own = fmaxf(own, numbers[s].x);
+    }
+    own = warpMax(own);
+    if (d % 32 == 0)
+        warpMaxima[d / 32] = own;
+    __syncthreads();
     float maximum = -INFINITY;
-    for (int s = 0; s < splits; ++s)
-        maximum = fmaxf(maximum, parts[int64_t(s) * partFloats + maxGroup * kvHeadDim + inGroup]);
+#pragma unroll
+    for (int w = 0; w < kvHeadDim / 32; ++w)
+        maximum = fmaxf(maximum, warpMaxima[w]);
+    for (int s = d; s < splits; s += kvHeadDim)
+        numbers[s].x = exp2f(numbers[s].x - maximum);
+    __syncthreads();
     float value = 0.0f, sum = 0.0f;
-#pragma unroll 4
+    const float* part = parts + inGroup * kvHeadDim + d;
+#pragma unroll 16
     for (int s = 0; s < splits; ++s) {
-        const float* part = parts + int64_t(s) * partFloats;
-        const float factor = exp2f(part[maxGroup * kvHeadDim + inGroup] - maximum);
-        sum += factor * part[maxGroup * kvHeadDim + maxGroup + inGroup];
-        value += factor * part[inGroup * kvHeadDim + d];
+        sum += numbers[s].x * numbers[s].y;
+        value += numbers[s].x * part[int64_t(s) * partFloats];
     }
     const int row = query + rows.shift;
     const float g = __bfloat162float(gate[row * gateStride + head * gateHeadStride + d]);
@@ -299,7 +316,7 @@ cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShap
 {
     if (shape.queries < 0 || shape.kvHeads <= 0 || shape.heads % shape.kvHeads != 0 ||
         shape.heads / shape.kvHeads > maxGroup || shape.heads <= 0 || shape.rowsPerSplit <= 0 ||
-        shape.rowsPerSplit % 64 != 0 || shape.maxSplits <= 0 || shape.queries > 65535)
+        shape.rowsPerSplit % 64 != 0 || shape.maxSplits <= 0 || shape.maxSplits > 4096 || shape.queries > 65535)
         return cudaErrorInvalidValue;
     if (shape.queries == 0)
         return cudaSuccess;
@@ -308,8 +325,9 @@ cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShap
     OCTAVO_CUDA_TRY(cudaFuncSetAttribute(attentionKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
     OCTAVO_CUDA_TRY(launchDependent(attentionKernel, dim3(shape.maxSplits, shape.kvHeads, shape.queries), warps * 32,
                                     sharedBytes, stream, rows, shape, query, workspace));
-    OCTAVO_CUDA_TRY(launchDependent(mergeKernel, dim3(shape.heads, shape.queries), kvHeadDim, 0, stream, rows, shape,
-                                    workspace, gate, gateStride, gateHeadStride, out));
+    OCTAVO_CUDA_TRY(launchDependent(mergeKernel, dim3(shape.heads, shape.queries), kvHeadDim,
+                                    shape.maxSplits * int(sizeof(float2)), stream, rows, shape, workspace, gate,
+                                    gateStride, gateHeadStride, out));
     return cudaGetLastError();
 }
 

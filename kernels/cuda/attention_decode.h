@@ -35,7 +35,7 @@ struct AttentionShape {
     int kvHeads = 0; ///< heads / kvHeads at most 8
     int rowsPerSplit =
         0; ///< a multiple of 64. Part of the result's rounding, so it may depend on a query's own length only
-    int maxSplits = 0; ///< no query has more than rowsPerSplit * maxSplits rows
+    int maxSplits = 0; ///< no query has more than rowsPerSplit * maxSplits rows; at most 4096
 };
 
 /// Floats of work space: for each split its sums and its two softmax numbers per head.
