@@ -5,6 +5,7 @@
 #include "kernels/cuda/argmax.h"
 #include "kernels/cuda/attention_decode.h"
 #include "kernels/cuda/attention_input.h"
+#include "kernels/cuda/bf16_rows.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_decode.h"
 #include "kernels/cuda/kv_rows.h"
@@ -171,6 +172,9 @@ Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input,
     const MatrixView<const __nv_bfloat16> x{m_workMemory.at<__nv_bfloat16>(input), rows, inFeatures, inFeatures};
     const std::string what = "multiply " + std::to_string(rows) + " rows by a matrix of " +
                              std::to_string(outFeatures) + " x " + std::to_string(inFeatures);
+    if (!linear.int4.units && bf16RowsFit(linear.dense))
+        return checkCuda(launchBf16Rows(x, linear.dense, m_workMemory.at(output), outFeatures, type, m_stream.get()),
+                         what);
     if (!linear.int4.units)
         return checkCuda(launchBf16Gemv(x, linear.dense, m_workMemory.at(output), outFeatures, type, m_stream.get()),
                          what);

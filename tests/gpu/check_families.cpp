@@ -13,6 +13,7 @@ std::span<const Family> checkFamilies()
         {"select", checkSelect},        {"sketch", checkSketch},
         {"hot_buffer", checkHotBuffer}, {"prefill_attention", checkPrefillAttention},
         {"gdn_chunk", checkGdnChunks},  {"bf16_gemm", checkBf16Gemm},
+        {"bf16_rows", checkBf16Rows},
     };
     return families;
 }

@@ -21,5 +21,6 @@ void checkHotBuffer(Report& report);
 void checkPrefillAttention(Report& report);
 void checkGdnChunks(Report& report);
 void checkBf16Gemm(Report& report);
+void checkBf16Rows(Report& report);
 
 } // namespace octavo::gpu
