@@ -179,13 +179,14 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_tables.targets = layerRows(maxRows, sizeof(RowTarget));
     if (m_sparse.available()) {
         m_tables.sketch = layerRows(CudaSparse::maxRows, sizeof(SketchQuery));
-        m_tables.select = layerRows(CudaSparse::maxRows, sizeof(SelectQuery));
+        m_tables.lists = layerRows(CudaSparse::maxRows, sizeof(HotList));
         m_tables.lookup = layerRows(CudaSparse::maxRows, sizeof(HotLookup));
         m_tables.gather = layerRows(CudaSparse::maxRows, sizeof(GatherMisses));
+        m_tables.readings = tables.add(CudaSparse::maxRows * std::int64_t(sizeof(SketchRows)));
     }
     if (hasMtp())
         m_tables.hidden = tables.add(maxRows * std::int64_t(sizeof(RowCopy)));
-    m_tables.pages = tables.add(maxPending * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*)));
+    m_tables.pages = tables.add(maxRows * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*)));
     m_tables.bytes = tables.bytes();
     OCTAVO_TRY(m_tableMemory, PinnedMemory::allocate(m_tables.bytes, "the step's tables"));
     OCTAVO_TRY(m_bytesRead, PinnedMemory::allocate(CudaSparse::numCounters * 8, "counters"));
@@ -197,8 +198,8 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
         m_mtpTables.positions = mtp.add(maxRows * 4);
         m_mtpTables.hidden = mtp.add(maxRows * std::int64_t(sizeof(RowCopy)));
         m_mtpTables.targets = mtp.add(maxRows * std::int64_t(sizeof(RowTarget)));
-        m_mtpTables.attention = mtp.add(maxPending * std::int64_t(sizeof(AttentionRows)));
-        m_mtpTables.pages = mtp.add(maxPending * mtpPages * std::int64_t(sizeof(std::uint8_t*)));
+        m_mtpTables.attention = mtp.add(maxRows * std::int64_t(sizeof(AttentionRows)));
+        m_mtpTables.pages = mtp.add(maxRows * mtpPages * std::int64_t(sizeof(std::uint8_t*)));
         m_mtpTables.bytes = mtp.bytes();
         m_mtpTables.peaks = mtp.add(maxRows * std::int64_t(sizeof(RowPeak)));
         OCTAVO_TRY(m_mtpMemory, PinnedMemory::allocate(mtp.bytes(), "the tables of drafts"));
@@ -647,6 +648,10 @@ Result<int> CudaBackend::prepareStep(std::span<const StepEntry> entries, std::si
         OCTAVO_TRY(CudaSequence * sequence, ready(entry.slot, entry.tokens));
         if (entry.tokens.empty() || std::ranges::any_of(parts, [&](const Part& p) { return p.sequence == sequence; }))
             return Error{ErrorCode::InvalidArgument, "A step needs at least one token for each of different sequences"};
+        if (entry.tokens.size() > std::size_t(maxPending))
+            return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(entry.tokens.size()) +
+                                                         " rows of one sequence, at most " +
+                                                         std::to_string(maxPending)};
         parts.push_back({sequence, entry.tokens, entry.tokens.size() == 1});
         rows += entry.tokens.size();
     }

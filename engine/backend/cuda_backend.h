@@ -4,8 +4,8 @@
 ///
 /// Rows are int4, written once and read as they are by prefill, decode and forks. Prefill is dense. Whole blocks of 64
 /// tokens on multiples of 64 go through the kernels for many rows (cuda_prefill.h), what is beside them, and all where
-/// those cannot be used, through the decode kernels 64 rows at a time: a context's state does not depend on how it was cut
-/// into slices on multiples of 64, nor on who else is in a batch. Decode is dense or sparse by the context's length
+/// those cannot be used, through the decode kernels 64 rows at a time: a context's state does not depend on how it was
+/// cut into slices on multiples of 64, nor on who else is in a batch. Decode is dense or sparse by the context's length
 /// (cuda_sparse.h).
 ///
 /// Rows lie in pages on the GPU. A sequence that decodes sparsely moves its full pages to the host tier, all but the
@@ -73,7 +73,7 @@ public:
     HardwareReading hardware() const override;
     std::int64_t tierBytesRead(SlotId slot) const override;
     int maxPrefillSlice() const override { return std::max(512, m_prefill.maxRows()); }
-    int maxStepRows() const override { return maxPending; }
+    int maxStepRows() const override { return maxRows; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
     Result<SlotId> createSequence(std::int64_t maxTokens) override;
     bool prepareSequence(std::int64_t newTokens) override;
@@ -88,6 +88,9 @@ public:
     bool hasMtp() const override { return m_model.mtp.has_value(); }
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
+    /// Whether a sequence's sketch is read, and what it picks is brought, once for all its rows of a step; it is unless
+    /// turned off, which changes no result.
+    void setJointRows(bool joint) { m_sparse.setJointRows(joint); }
 
     /// For measuring speed and memory: appends `tokens` random rows instead of reading tokens. What it is behind must
     /// be noise too.
@@ -100,7 +103,7 @@ public:
 
 private:
     static constexpr int maxRows = 64;    ///< of one pass through the layers
-    static constexpr int maxPending = 32; ///< rows of a verify step that a sequence can hold
+    static constexpr int maxPending = 32; ///< rows of a verify step that a sequence can hold, more than drafts are long
     static constexpr int rowsPerSplit = 1024;
     static constexpr int queriesPerLaunch = 16; ///< of attention, which bounds its work space
 
@@ -111,17 +114,17 @@ private:
         bool final; ///< applied to the recurrent state at once
     };
 
-    /// Rows that attend together: rows of one sequence share its hot buffer, so the first of all sequences read what
-    /// they picked before the second ones may evict it.
+    /// Rows that attend together. Rows of one sequence share its hot buffer: what one picked must not be evicted for
+    /// another before it was read.
     struct Wave {
-        int rows = 0, sparse = 0;
+        int rows = 0, sparse = 0; ///< sparse: lookups of hot buffers
         auto operator<=>(const Wave&) const = default;
     };
 
     /// What decides the shape of a pass's launches; all else is in its tables.
     struct PassShape {
         int rows = 0, parts = 0;
-        int sparseRows = 0;
+        int sparseRows = 0, readings = 0, readingRows = 0; ///< readings of sketches, and the most rows that share one
         std::vector<Wave> waves;
         bool verifies = false; ///< some rows wait for commit()
         bool decode = false;
@@ -169,7 +172,7 @@ private:
     /// Offsets into the tables of a pass, the same on host and device.
     struct TableLayout {
         std::int64_t ids = 0, positions = 0, conv = 0, gdn = 0, attention = 0, targets = 0, pages = 0, sketch = 0,
-                     select = 0, lookup = 0, gather = 0, hidden = 0, bytes = 0;
+                     lists = 0, lookup = 0, gather = 0, readings = 0, hidden = 0, bytes = 0;
     };
     /// The same for a pass of MTP; `peaks` on the host alone.
     struct MtpTableLayout {
@@ -225,6 +228,12 @@ private:
     /// Logits of `rows` rows of the pass from `firstRow` on.
     Result<void> logits(int firstRow, int rows, float* out);
     PassShape fillTables(std::span<const Part> parts, bool decode);
+    std::vector<int> fillReadings(std::span<const Part> parts, PassShape& shape);
+    std::optional<SparseRange> sparseRange(const Part& part, int row, const PassShape& shape) const;
+    void fillAttentionRow(std::size_t p, const Part& part, std::int64_t row, int inPart,
+                          const std::optional<SparseRange>& range, int query, int at);
+    void fillFetch(std::size_t p, const Part& part, int query, int queries, int lookup);
+    kernels::cuda::RowPages pagesAt(std::size_t p, int attentionLayer) const;
     void fillAttention(std::span<const Part> parts, std::span<const std::int64_t> firstRows, PassShape& shape);
     /// Of the p-th part, in the tables.
     std::int64_t pageTableAt(std::size_t p) const

@@ -103,66 +103,135 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
     return shape;
 }
 
-/// Attention's tables go by waves: the first row of every part, then the second ones.
+/// Rows of one part read its sketch together, so that queries go by parts: the first one's number of each, and the
+/// number of all at the end.
+std::vector<int> CudaBackend::fillReadings(std::span<const Part> parts, PassShape& shape)
+{
+    std::vector<int> firstQuery{0};
+    for (const Part& part : parts) {
+        int query = firstQuery.back(), left = 0;
+        for (std::size_t i = 0; i < part.tokens.size(); ++i)
+            left += sparseRange(part, int(i), shape).has_value();
+        firstQuery.push_back(query + left);
+        while (left > 0) {
+            const int rows = std::min(left, m_sparse.readingRows());
+            m_tableMemory.at<SketchRows>(m_tables.readings)[shape.readings++] = {query, rows};
+            shape.readingRows = std::max(shape.readingRows, rows);
+            query += rows;
+            left -= rows;
+        }
+    }
+    shape.sparseRows = firstQuery.back();
+    return firstQuery;
+}
+
+std::optional<SparseRange> CudaBackend::sparseRange(const Part& part, int row, const PassShape& shape) const
+{
+    return shape.decode && part.sequence->hot ? m_sparse.range(part.sequence->length + row) : std::nullopt;
+}
+
+/// Rows whose picks have room in their hot buffers together attend in one wave; otherwise the first row of every part
+/// goes first, then the second ones. Attention's tables are in that order.
 void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std::int64_t> firstRows, PassShape& shape)
 {
-    std::int64_t splits = 1, pickTokens = 0;
-    const int attentionLayers = m_config.numFullAttentionLayers();
-    for (int at = 0, inPart = 0; at < shape.rows; ++inPart) {
-        Wave wave;
-        for (std::size_t p = 0; p < parts.size(); ++p) {
-            if (inPart >= int(parts[p].tokens.size()))
-                continue;
-            const CudaSequence& s = *parts[p].sequence;
-            const std::int64_t position = s.length + inPart, row = firstRows[p] + inPart;
-            const auto range = shape.decode && s.hot ? m_sparse.range(position) : std::nullopt;
-            for (int layer = 0; layer < attentionLayers; ++layer) {
-                const RowPages pages{m_workMemory.at<std::uint8_t*>(m_work.tables + pageTableAt(p)),
-                                     layerOffset(layer)};
-                AttentionRows& reads = m_tableMemory.at<AttentionRows>(m_tables.attention)[layer * maxRows + at];
-                reads = {};
-                reads.pages = pages;
-                reads.shift = std::int32_t(row - at);
-                if (!range) {
-                    reads.recent = std::int32_t(position + 1);
-                    continue;
-                }
-                reads.rows = m_sparse.hotRows(*s.hot, layer);
-                reads.rowIds = m_sparse.rowIds(shape.sparseRows);
-                reads.count = std::min(m_sparse.topK(), range->pickEnd - range->sinks);
-                reads.sinks = range->sinks;
-                reads.recentBegin = range->pickEnd;
-                reads.recent = std::int32_t(position + 1) - range->pickEnd;
-                reads.rowsPerSplit = CudaSparse::rowsPerSplit;
-                const auto* projected =
-                    m_workMemory.at<__nv_bfloat16>(m_work.projected) + row * m_config.numHeads * sketchRank;
-                const CudaSparse::RowTables tables =
-                    m_sparse.rowTables(shape.sparseRows, layer, *range, projected, *s.sketch, *s.hot, pages);
-                const std::int64_t entry = layer * CudaSparse::maxRows + shape.sparseRows;
-                m_tableMemory.at<SketchQuery>(m_tables.sketch)[entry] = tables.sketch;
-                m_tableMemory.at<SelectQuery>(m_tables.select)[entry] = tables.select;
-                m_tableMemory.at<HotLookup>(m_tables.lookup)[entry] = tables.lookup;
-                m_tableMemory.at<GatherMisses>(m_tables.gather)[entry] = tables.gather;
-            }
-            if (range) {
-                ++shape.sparseRows;
-                ++wave.sparse;
-                pickTokens = std::max(pickTokens, std::int64_t(range->pickEnd));
-                splits = std::max(splits, m_sparse.maxSplits());
-                m_picked += std::int64_t(attentionLayers) * std::min(m_sparse.topK(), range->pickEnd - range->sinks);
-            } else {
-                splits = std::max(splits, (position + rowsPerSplit) / rowsPerSplit);
-            }
-            ++wave.rows;
-            ++at;
-        }
-        shape.waves.push_back(wave);
-    }
-    if (shape.sparseRows == 0) // nobody evicts
-        shape.waves = {{shape.rows, 0}};
+    const std::vector<int> firstQuery = fillReadings(parts, shape);
     m_sparseRows = shape.sparseRows;
+    bool together = true;
+    for (std::size_t p = 0; p < parts.size(); ++p) {
+        const int queries = firstQuery[p + 1] - firstQuery[p];
+        together &= queries == 0 || m_sparse.holds(*parts[p].sequence->hot, queries);
+    }
+    std::int64_t splits = 1, pickTokens = 0;
+    std::vector<int> nextQuery = firstQuery;
+    int at = 0, lookups = 0;
+    const auto fetch = [&](std::size_t p, int query, int queries, Wave& wave) {
+        fillFetch(p, parts[p], query, queries, lookups++);
+        ++wave.sparse;
+    };
+    const auto attends = [&](std::size_t p, int inPart, Wave& wave) {
+        const auto range = sparseRange(parts[p], inPart, shape);
+        const int query = range ? nextQuery[p]++ : -1;
+        fillAttentionRow(p, parts[p], firstRows[p] + inPart, inPart, range, query, at++);
+        ++wave.rows;
+        const std::int64_t position = parts[p].sequence->length + inPart;
+        if (range) {
+            pickTokens = std::max(pickTokens, std::int64_t(range->pickEnd));
+            splits = std::max(splits, m_sparse.maxSplits());
+            if (!together)
+                fetch(p, query, 1, wave);
+        } else {
+            splits = std::max(splits, (position + rowsPerSplit) / rowsPerSplit);
+        }
+    };
+    if (together) {
+        Wave& wave = shape.waves.emplace_back();
+        for (std::size_t p = 0; p < parts.size(); ++p) {
+            for (int i = 0; i < int(parts[p].tokens.size()); ++i)
+                attends(p, i, wave);
+            if (const int queries = firstQuery[p + 1] - firstQuery[p]; queries > 0)
+                fetch(p, firstQuery[p], queries, wave);
+        }
+    } else {
+        for (int inPart = 0; at < shape.rows; ++inPart) {
+            Wave& wave = shape.waves.emplace_back();
+            for (std::size_t p = 0; p < parts.size(); ++p) {
+                if (inPart < int(parts[p].tokens.size()))
+                    attends(p, inPart, wave);
+            }
+        }
+    }
     shape.maxSplits = int(std::min(roundUp(splits, splitStride), m_maxSplits));
     shape.pickTokens = std::min(roundUp(pickTokens, pickStride), m_sparse.contextLimit());
+}
+
+/// Entry `at` of attention's tables, and entry `query` of what it picks by (-1: it reads all rows).
+void CudaBackend::fillAttentionRow(std::size_t p, const Part& part, std::int64_t row, int inPart,
+                                   const std::optional<SparseRange>& range, int query, int at)
+{
+    const CudaSequence& s = *part.sequence;
+    const std::int64_t position = s.length + inPart;
+    const int attentionLayers = m_config.numFullAttentionLayers();
+    for (int layer = 0; layer < attentionLayers; ++layer) {
+        AttentionRows& reads = m_tableMemory.at<AttentionRows>(m_tables.attention)[layer * maxRows + at];
+        reads = {};
+        reads.pages = pagesAt(p, layer);
+        reads.shift = std::int32_t(row - at);
+        if (!range) {
+            reads.recent = std::int32_t(position + 1);
+            continue;
+        }
+        reads.rows = m_sparse.hotRows(*s.hot, layer);
+        reads.rowIds = m_sparse.rowIds(query);
+        reads.count = std::min(m_sparse.topK(), range->pickEnd - range->sinks);
+        reads.sinks = range->sinks;
+        reads.recentBegin = range->pickEnd;
+        reads.recent = std::int32_t(position + 1) - range->pickEnd;
+        reads.rowsPerSplit = CudaSparse::rowsPerSplit;
+        const auto* projected = m_workMemory.at<__nv_bfloat16>(m_work.projected) + row * m_config.numHeads * sketchRank;
+        const CudaSparse::RowTables tables = m_sparse.rowTables(query, layer, *range, projected, *s.sketch);
+        const std::int64_t entry = std::int64_t(layer) * CudaSparse::maxRows + query;
+        m_tableMemory.at<SketchQuery>(m_tables.sketch)[entry] = tables.sketch;
+        m_tableMemory.at<HotList>(m_tables.lists)[entry] = tables.list;
+        m_picked += reads.count;
+    }
+}
+
+/// Entry `lookup` of what brings the picks of `queries` rows.
+void CudaBackend::fillFetch(std::size_t p, const Part& part, int query, int queries, int lookup)
+{
+    for (int layer = 0; layer < m_config.numFullAttentionLayers(); ++layer) {
+        const std::int64_t first = std::int64_t(layer) * CudaSparse::maxRows;
+        const auto* lists = m_workMemory.at<HotList>(m_work.tables + m_tables.lists) + first + query;
+        const CudaSparse::FetchTables tables =
+            m_sparse.fetchTables(query, queries, layer, *part.sequence->hot, pagesAt(p, layer), lists);
+        m_tableMemory.at<HotLookup>(m_tables.lookup)[first + lookup] = tables.lookup;
+        m_tableMemory.at<GatherMisses>(m_tables.gather)[first + lookup] = tables.gather;
+    }
+}
+
+RowPages CudaBackend::pagesAt(std::size_t p, int attentionLayer) const
+{
+    return {m_workMemory.at<std::uint8_t*>(m_work.tables + pageTableAt(p)), layerOffset(attentionLayer)};
 }
 
 Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input, int rows, std::int64_t output,
@@ -255,19 +324,12 @@ Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, i
 
 Result<void> CudaBackend::pick(int attentionLayer, const PassShape& shape)
 {
-    const cudaStream_t stream = m_stream.get();
-    const int count = shape.sparseRows;
-    const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows;
-    const auto table = [&]<typename T>(std::int64_t offset, T*) {
-        return m_workMemory.at<T>(m_work.tables + offset) + at;
-    };
-    OCTAVO_CHECK(checkCuda(launchSketchScore(table(m_tables.sketch, static_cast<SketchQuery*>(nullptr)), count,
-                                             m_config.numHeads, m_config.numKvHeads, shape.pickTokens,
-                                             CudaSparse::scoreBuffers, stream),
-                           "score " + std::to_string(shape.pickTokens) + " sketches"));
-    return checkCuda(launchSelect(table(m_tables.select, static_cast<SelectQuery*>(nullptr)), count, shape.pickTokens,
-                                  SelectHistogram::Ready, stream),
-                     "pick rows");
+    const auto* queries = m_workMemory.at<SketchQuery>(m_work.tables + m_tables.sketch) +
+                          std::int64_t(attentionLayer) * CudaSparse::maxRows;
+    const auto* readings = m_workMemory.at<SketchRows>(m_work.tables + m_tables.readings);
+    return checkCuda(launchSketchPick(queries, shape.sparseRows, readings, shape.readings, shape.readingRows,
+                                      m_config.numHeads, m_config.numKvHeads, shape.pickTokens, m_stream.get()),
+                     "pick rows by " + std::to_string(shape.pickTokens) + " sketches");
 }
 
 Result<void> CudaBackend::fetch(int attentionLayer, int firstSparse, int count)
@@ -331,13 +393,14 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
     const QkRopeArgs& rope = input.rope;
     const auto* rowTable =
         m_workMemory.at<AttentionRows>(m_work.tables + m_tables.attention) + attentionLayer * maxRows;
+    const int most = std::max(1, int(queriesPerLaunch * m_maxSplits / shape.maxSplits)); // as the work space has room
     int first = 0, firstSparse = 0;
     for (const Wave& wave : shape.waves) {
         if (wave.sparse > 0)
             OCTAVO_CHECK(fetch(attentionLayer, firstSparse, wave.sparse));
         firstSparse += wave.sparse;
         for (int end = first + wave.rows, count = 0; first < end; first += count) {
-            count = std::min(queriesPerLaunch, end - first);
+            count = std::min(most, end - first);
             const AttentionShape launch{count, heads, kvHeads, rowsPerSplit, shape.maxSplits};
             const std::int64_t offset = std::int64_t(first) * heads * kvHeadDim;
             const __nv_bfloat16* gate = rope.queryGate + kvHeadDim + first * rope.queryGateStride;

@@ -17,7 +17,7 @@ namespace
 
 std::int32_t tilesOf(std::int64_t tokens)
 {
-    return std::int32_t((tokens + sketchTileTokens - 1) / sketchTileTokens);
+    return std::int32_t((tokens + sketchBlockTokens - 1) / sketchBlockTokens * (sketchBlockTokens / sketchTileTokens));
 }
 
 } // namespace
@@ -49,9 +49,12 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     else if (loaded->rank != sketchRank)
         wrong = basisFile.string() + " has rank " + std::to_string(loaded->rank) + ", a GPU reads rank " +
                 std::to_string(sketchRank);
-    else if (contextLimit > selectMaxKeys)
+    else if (contextLimit > sketchMaxTokens)
         wrong = "contexts of " + std::to_string(contextLimit) + " tokens were asked for, a GPU picks from " +
-                std::to_string(selectMaxKeys) + " at most";
+                std::to_string(sketchMaxTokens) + " at most";
+    else if (config.numKvHeads > sketchMaxKvHeads)
+        wrong = "the model has " + std::to_string(config.numKvHeads) + " KV heads, a GPU picks for " +
+                std::to_string(sketchMaxKvHeads) + " at most";
     if (!wrong.empty()) {
         if (mode == SparseMode::On)
             return Error{ErrorCode::Unsupported,
@@ -83,22 +86,22 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     const std::int64_t tokens = std::int64_t{tilesOf(contextLimit)} * sketchTileTokens;
     MemoryLayout work;
     WorkOffsets& at = sparse.m_offsets;
+    const std::int64_t groups = tokens / sketchGroupTokens;
+    at.maxima = work.add(groups * config.numHeads * std::int64_t(sizeof(__half)));
     at.logSums = work.add(std::int64_t{sketchChunks(tokens)} * config.numHeads * std::int64_t(sizeof(float2)));
-    at.keys = work.add(tokens * 4);
-    at.histogram = work.add(selectBins * 4);
-    at.taken = work.add(selectMaxKeys / 32 * 4);
-    at.candidates = work.add(selectMaxCandidates * std::int64_t(sizeof(uint2)));
-    at.counters = work.add(2 * 4);
+    at.lines = work.add(config.numHeads * std::int64_t(sizeof(float2)));
+    at.groupKeys = work.add(groups * 4);
+    at.histogram = work.add(sketchBins * 4);
+    at.candidates = work.add(sketchMaxCandidates * std::int64_t(sizeof(uint2)));
+    at.counters = work.add(4 * 4);
     at.picks = work.add(sparse.m_topK * std::int64_t{4});
     at.numPicks = work.add(4);
     at.rowIds = work.add(sparse.m_topK * std::int64_t{4});
-    at.missTokens = work.add(sparse.m_topK * std::int64_t{4});
-    at.missSlots = work.add(sparse.m_topK * std::int64_t{4});
     at.numMisses = work.add(4);
     at.bytes = work.bytes();
     OCTAVO_TRY(sparse.m_work, DeviceMemory::allocate(at.bytes * maxRows, "the picks of a step"));
-    sparse.m_scoreBytes = (tokens * config.numHeads * std::int64_t(sizeof(__half)) + 255) / 256 * 256;
-    OCTAVO_TRY(sparse.m_scores, DeviceMemory::allocate(sparse.m_scoreBytes * scoreBuffers, "sketch scores"));
+    OCTAVO_TRY(sparse.m_misses,
+               DeviceMemory::allocate(std::int64_t{2} * maxRows * sparse.m_topK * 4, "the misses of a step"));
     OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(numCounters * sizeof(unsigned long long), "counters"));
     OCTAVO_CHECK(
         checkCuda(cudaMemset(sparse.m_work.at(), 0, std::size_t(sparse.m_work.bytes())), "clear its work space"));
@@ -230,52 +233,50 @@ const std::uint8_t* CudaSparse::hotRows(const CudaHotBuffer& hot, int layer) con
 }
 
 CudaSparse::RowTables CudaSparse::rowTables(int row, int layer, const SparseRange& range,
-                                            const __nv_bfloat16* projected, const CudaSketch& sketch,
-                                            const CudaHotBuffer& hot, const RowPages& pages) const
+                                            const __nv_bfloat16* projected, const CudaSketch& sketch) const
 {
     const std::int64_t base = row * m_offsets.bytes;
     const auto ints = [&](std::int64_t offset) { return m_work.at<std::int32_t>(base + offset); };
-    auto* keys = m_work.at<std::uint32_t>(base + m_offsets.keys);
-    auto* histogram = m_work.at<std::uint32_t>(base + m_offsets.histogram);
-    const HotOffsets at = hotOffsets(hot.tokens, hot.slots);
-    const std::int64_t hotBase = layer * at.bytes;
     RowTables tables{};
     tables.sketch = {view(sketch, layer),
                      projected,
                      range.sinks,
                      range.pickEnd,
-                     m_scores.at<__half>(row % scoreBuffers * m_scoreBytes),
-                     m_work.at<float2>(base + m_offsets.logSums),
-                     keys,
-                     histogram};
-    tables.select = {keys,
-                     range.sinks,
-                     range.pickEnd,
                      m_topK,
-                     histogram,
-                     ints(m_offsets.taken),
+                     m_work.at<__half>(base + m_offsets.maxima),
+                     m_work.at<float2>(base + m_offsets.logSums),
+                     m_work.at<float2>(base + m_offsets.lines),
+                     m_work.at<std::uint32_t>(base + m_offsets.groupKeys),
+                     m_work.at<std::uint32_t>(base + m_offsets.histogram),
                      m_work.at<uint2>(base + m_offsets.candidates),
                      ints(m_offsets.counters),
                      ints(m_offsets.picks),
                      ints(m_offsets.numPicks)};
+    tables.list = {ints(m_offsets.picks), ints(m_offsets.numPicks), ints(m_offsets.rowIds)};
+    return tables;
+}
+
+CudaSparse::FetchTables CudaSparse::fetchTables(int row, int rows, int layer, const CudaHotBuffer& hot,
+                                                const RowPages& pages, const HotList* lists) const
+{
+    const HotOffsets at = hotOffsets(hot.tokens, hot.slots);
+    const std::int64_t hotBase = layer * at.bytes;
+    auto* missTokens = m_misses.at<std::int32_t>() + std::int64_t{row} * m_topK;
+    auto* missSlots = missTokens + std::int64_t{maxRows} * m_topK;
+    auto* numMisses = m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.numMisses);
+    FetchTables tables{};
     tables.lookup = {hot.memory.at<std::int32_t>(hotBase + at.slotOfToken),
                      hot.memory.at<std::int32_t>(hotBase + at.tokenOfSlot),
                      hot.memory.at(hotBase + at.marks),
                      hot.memory.at<std::int32_t>(hotBase + at.hand),
                      hot.slots,
-                     ints(m_offsets.picks),
-                     ints(m_offsets.numPicks),
-                     ints(m_offsets.rowIds),
-                     ints(m_offsets.missTokens),
-                     ints(m_offsets.missSlots),
-                     ints(m_offsets.numMisses)};
-    tables.gather = {nullptr,
-                     hot.memory.at(hotBase + at.rows),
-                     ints(m_offsets.missTokens),
-                     ints(m_offsets.missSlots),
-                     ints(m_offsets.numMisses),
-                     bytesRead() + *hot.counter,
-                     pages};
+                     lists,
+                     rows,
+                     missTokens,
+                     missSlots,
+                     numMisses};
+    tables.gather = {nullptr,   hot.memory.at(hotBase + at.rows), missTokens, missSlots,
+                     numMisses, bytesRead() + *hot.counter,       pages};
     return tables;
 }
 

@@ -13,7 +13,6 @@
 #include "engine/model/model_config.h"
 #include "engine/result.h"
 #include "kernels/cuda/hot_buffer.h"
-#include "kernels/cuda/select.h"
 #include "kernels/cuda/sketch.h"
 
 #include <cstdint>
@@ -57,6 +56,8 @@ public:
 
     bool available() const { return m_available; }
     void setMode(SparseMode mode) { m_mode = mode; }
+    /// Whether rows of a sequence share what can be shared; otherwise they go one by one.
+    void setJointRows(bool joint) { m_jointRows = joint; }
     /// Rows of a sequence's hot buffer, in bytes; before the first is made.
     void setHotBytes(std::int64_t bytes) { m_hotBytes = bytes; }
     /// Whether a sequence of so many tokens will ever decode sparsely, and so needs a hot buffer and the host tier.
@@ -78,22 +79,38 @@ public:
         return m_available ? m_basis.at<float>() + layer * m_basisFloats + m_meansAt : nullptr;
     }
 
-    static constexpr int maxRows = 32; ///< sparse rows of a step
+    static constexpr int maxRows = 64; ///< sparse rows of a step
     static constexpr int rowsPerSplit = 256;
-    static constexpr int scoreBuffers = 4;
     int topK() const { return m_topK; }
     std::int64_t maxSplits() const { return (m_settings.sinks + m_settings.recent + 16 + m_topK) / rowsPerSplit + 1; }
     std::int64_t contextLimit() const { return m_contextLimit; }
 
+    /// Rows of a sequence that can share one reading of its sketch.
+    int readingRows() const
+    {
+        return m_jointRows ? kernels::cuda::sketchMaxColumns / ((m_heads / m_kvHeads + 1) / 2 * 2) : 1;
+    }
+
     /// One row's part of a layer, and where its picks come out.
     struct RowTables {
         kernels::cuda::SketchQuery sketch;
-        kernels::cuda::SelectQuery select;
+        kernels::cuda::HotList list;
+    };
+    RowTables rowTables(int row, int layer, const SparseRange& range, const __nv_bfloat16* projected,
+                        const CudaSketch& sketch) const;
+    /// Rows `row` .. row + rows - 1 of one sequence, whose picks are looked up and brought together. `lists`: of `row`,
+    /// on the device.
+    struct FetchTables {
         kernels::cuda::HotLookup lookup;
         kernels::cuda::GatherMisses gather;
     };
-    RowTables rowTables(int row, int layer, const SparseRange& range, const __nv_bfloat16* projected,
-                        const CudaSketch& sketch, const CudaHotBuffer& hot, const kernels::cuda::RowPages& pages) const;
+    FetchTables fetchTables(int row, int rows, int layer, const CudaHotBuffer& hot,
+                            const kernels::cuda::RowPages& pages, const kernels::cuda::HotList* lists) const;
+    /// Whether the buffer has room for the picks of so many rows at once.
+    bool holds(const CudaHotBuffer& hot, int rows) const
+    {
+        return rows == 1 || (m_jointRows && std::int64_t{rows} * m_topK <= hot.slots);
+    }
     const std::uint8_t* hotRows(const CudaHotBuffer& hot, int layer) const;
     const std::int32_t* rowIds(int row) const
     {
@@ -103,13 +120,13 @@ public:
     /// only grow.
     unsigned long long* bytesRead() const { return m_counters.at<unsigned long long>(); }
     static constexpr int numCounters = 256;
-    std::int64_t workBytes() const { return m_available ? m_basis.bytes() + m_work.bytes() + m_scores.bytes() : 0; }
+    std::int64_t workBytes() const { return m_available ? m_basis.bytes() + m_work.bytes() + m_misses.bytes() : 0; }
 
 private:
     /// Of one row's work space.
     struct WorkOffsets {
-        std::int64_t logSums = 0, keys = 0, histogram = 0, taken = 0, candidates = 0, counters = 0, picks = 0,
-                     numPicks = 0, rowIds = 0, missTokens = 0, missSlots = 0, numMisses = 0, bytes = 0;
+        std::int64_t maxima = 0, logSums = 0, lines = 0, groupKeys = 0, histogram = 0, candidates = 0, counters = 0,
+                     picks = 0, numPicks = 0, rowIds = 0, numMisses = 0, bytes = 0;
     };
     /// Of one layer of a hot buffer.
     struct HotOffsets {
@@ -121,13 +138,12 @@ private:
 
     int m_layers = 0, m_heads = 0, m_kvHeads = 0, m_topK = 0;
     std::int64_t m_contextLimit = 0, m_hotBytes = 0;
-    bool m_available = false;
+    bool m_available = false, m_jointRows = true;
     SparseMode m_mode = SparseMode::Off;
     SparseSettings m_settings;
-    std::int64_t m_basisFloats = 0, m_meansAt = 0; // of a layer
-    DeviceMemory m_basis, m_work, m_scores, m_counters;
+    std::int64_t m_basisFloats = 0, m_meansAt = 0;      // of a layer
+    DeviceMemory m_basis, m_work, m_misses, m_counters; // m_misses: tokens of all rows, then slots
     std::shared_ptr<std::vector<int>> m_freeCounters;
-    std::int64_t m_scoreBytes = 0;
     WorkOffsets m_offsets;
 };
 

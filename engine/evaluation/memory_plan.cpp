@@ -13,7 +13,7 @@ constexpr std::int64_t checkpointsPerAgent = 2;
 constexpr std::int64_t sliceTokens = 2048, rowsPerAgent = 8;
 
 // Of CudaBackend.
-constexpr std::int64_t gpuPassRows = 64, gpuStepRows = 32, gpuPageTokens = 512, gpuFreshPages = 8;
+constexpr std::int64_t gpuPassRows = 64, gpuEntryRows = 32, gpuPageTokens = 512, gpuFreshPages = 8;
 constexpr std::int64_t gpuMultiprocessors = 132; // more or fewer matter little
 constexpr std::int64_t gpuKeptFree = std::int64_t{1} << 30;
 
@@ -62,14 +62,15 @@ std::int64_t gpuWorkSpace(const MemoryPlanRequest& request, std::int64_t context
     const std::int64_t splitSums = gpuMultiprocessors * 2 * 2 * 128 * 64 * 4;
     const std::int64_t splits = (contextTokens + gpuPassRows + 1023) / 1024;
     const std::int64_t attentionSums = 16 * kvHeads * splits * 8 * (dim + 2) * 4;
-    const std::int64_t pageTables = gpuStepRows * (contextTokens / gpuPageTokens + 1) * 8;
-    const std::int64_t layerTables = gpuPassRows * (gdnLayers * 160 + attentionLayers * 330);
+    const std::int64_t pageTables = gpuPassRows * (contextTokens / gpuPageTokens + 1) * 8;
+    const std::int64_t layerTables = gpuPassRows * (gdnLayers * 160 + attentionLayers * 400);
     const std::int64_t basis = attentionLayers * kvHeads * dim * (sketchRank + 1) * 4;
-    const std::int64_t perPick = contextTokens * 4 + contextTokens / 2048 * heads * 8 + 16'384 + 32'768 + 131'072 +
-                                 5 * 2048 * 4; // keys, sums of chunks, histogram, marks, candidates, picks
-    const std::int64_t scores = 4 * contextTokens * heads * 2;
+    const std::int64_t groups = contextTokens / 8;
+    const std::int64_t perPick =
+        groups * (heads * 2 + 4) + contextTokens / 4096 * heads * 8 + 4'096 + 131'072 +
+        4 * 2048 * 4; // maxima and keys of groups, sums of chunks, histogram, candidates, picks
     return 2 * gpuPassRows * columns + logits + splitSums + attentionSums + pageTables + layerTables + basis +
-           gpuStepRows * perPick + scores;
+           gpuPassRows * perPick;
 }
 
 /// What CudaPrefill::layOut() takes for slices of so many rows.
@@ -83,7 +84,8 @@ std::int64_t gpuReadingBytes(const MemoryPlanRequest& request, std::int64_t cont
     const std::int64_t narrow =
         std::max({inner, hidden, 2 * heads * dim, convDim + valueDim + 2 * c.linearNumValueHeads});
     const std::int64_t columns = 3 * hidden + wide + narrow + heads * sketchRank;
-    const std::int64_t largestMatrix = std::max({2 * inner, convDim + valueDim, (2 * heads + 2 * kvHeads) * dim}) * hidden * 2;
+    const std::int64_t largestMatrix =
+        std::max({2 * inner, convDim + valueDim, (2 * heads + 2 * kvHeads) * dim}) * hidden * 2;
     const std::int64_t stretch = std::min(stretchTokens, (contextTokens + block - 1) / block * block);
     const std::int64_t attention =
         kvHeads * stretch * dim * 4 + (rows * (heads / kvHeads) + 127) / 128 * 128 * kvHeads * (dim + 2) * 4;
@@ -115,14 +117,14 @@ void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, Memor
     // A token's newest convolution inputs and the rows of a verify step, in bf16; the newest final rows for MTP.
     const std::int64_t frozen =
         gdnLayers * (4 * std::int64_t(c.valueDim()) * c.linearKeyHeadDim + 2 * (c.linearConvKernel - 1) * convDim);
-    const std::int64_t pending = gdnLayers * gpuStepRows * 4 * (convDim + c.linearNumValueHeads);
+    const std::int64_t pending = gdnLayers * gpuEntryRows * 4 * (convDim + c.linearNumValueHeads);
     const std::int64_t newest = request.mtp ? 65 * std::int64_t(c.hiddenSize) * 2 : 0;
     plan.stateBytesPerSequence = frozen;
 
     DevicePlan& device = plan.device;
     device.total = request.deviceBytes;
     device.weights = request.weightBytes;
-    const std::int64_t sketchTiles = (contextTokens + 15) / 16;
+    const std::int64_t sketchTiles = (contextTokens + 63) / 64 * 4;
     device.sketch = agents * sketchTiles * 16 * attentionLayers * c.numKvHeads * (sketchRank / 2 + 2);
     const std::int64_t pages = std::min((contextTokens + gpuPageTokens - 1) / gpuPageTokens, gpuFreshPages);
     device.recent = agents * pages * gpuPageTokens * plan.hostBytesPerToken;

@@ -39,34 +39,43 @@ __device__ __forceinline__ int rankOf(bool flag, int* scratch, int& total)
     return rank;
 }
 
+/// A token on its way: its place among the misses, until its slot is known.
+__device__ __forceinline__ int expected(int miss)
+{
+    return -2 - miss;
+}
+
 __global__ void __launch_bounds__(lookupThreads) hotLookupKernel(const HotLookup* lookups)
 {
     __shared__ int scratch[33];
-    __shared__ int missAt[hotMaxPicks]; // position of each miss among the picks
     __shared__ int lastVisited;
     allowDependentLaunch();
     const HotLookup l = lookups[blockIdx.x];
     waitForPreviousKernel();
-    const int picks = min(*l.numPicks, min(l.slots, hotMaxPicks));
 
     int misses = 0;
-    for (int base = 0; base < picks; base += lookupThreads) {
-        const int i = base + threadIdx.x;
-        const int token = i < picks ? l.picks[i] : 0;
-        const int slot = i < picks ? l.slotOfToken[token] : 0;
-        if (i < picks && slot >= 0) {
-            l.rowIds[i] = slot;
-            l.marks[slot] = inUse;
+    for (int which = 0; which < l.numLists; ++which) {
+        const HotList list = l.lists[which];
+        const int picks = min(*list.numPicks, min(l.slots, hotMaxPicks));
+        for (int base = 0; base < picks; base += lookupThreads) {
+            const int i = base + threadIdx.x;
+            const int token = i < picks ? list.picks[i] : 0;
+            const int slot = i < picks ? l.slotOfToken[token] : 0;
+            int found;
+            const bool missing = slot == -1;
+            const int miss = misses + rankOf(missing, scratch, found);
+            if (missing) {
+                l.missTokens[miss] = token;
+                l.slotOfToken[token] = expected(miss);
+            }
+            if (i < picks)
+                list.rowIds[i] = missing ? expected(miss) : slot;
+            if (i < picks && slot >= 0)
+                l.marks[slot] = inUse;
+            misses += found;
+            __syncthreads();
         }
-        int found;
-        const int rank = rankOf(i < picks && slot < 0, scratch, found);
-        if (i < picks && slot < 0) {
-            missAt[misses + rank] = i;
-            l.missTokens[misses + rank] = token;
-        }
-        misses += found;
     }
-    __syncthreads();
 
     const int start = *l.hand;
     int placed = 0, next = start;
@@ -97,14 +106,21 @@ __global__ void __launch_bounds__(lookupThreads) hotLookupKernel(const HotLookup
             l.slotOfToken[token] = slot;
             l.marks[slot] = inUse;
             l.missSlots[miss] = slot;
-            l.rowIds[missAt[miss]] = slot;
         }
         placed += min(evictable, misses - placed);
         next = (next + lastVisited + 1) % l.slots;
         __syncthreads();
     }
-    for (int i = threadIdx.x; i < picks; i += lookupThreads)
-        l.marks[l.rowIds[i]] = 1;
+    for (int which = 0; which < l.numLists; ++which) {
+        const HotList list = l.lists[which];
+        const int picks = min(*list.numPicks, min(l.slots, hotMaxPicks));
+        for (int i = threadIdx.x; i < picks; i += lookupThreads) {
+            int slot = list.rowIds[i];
+            if (slot < 0)
+                list.rowIds[i] = slot = l.missSlots[expected(slot)];
+            l.marks[slot] = 1;
+        }
+    }
     if (threadIdx.x == 0) {
         *l.hand = next;
         *l.numMisses = misses;

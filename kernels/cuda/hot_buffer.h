@@ -16,19 +16,26 @@
 namespace octavo::kernels::cuda
 {
 
-inline constexpr int hotMaxPicks = 4096; ///< of one lookup
+inline constexpr int hotMaxPicks = 4096; ///< of one list
 
-/// One layer's buffer of one sequence, with the picks of a step; an array of these lies on the device.
+/// The picks of one row.
+struct HotList {
+    const std::int32_t* picks; ///< (numPicks), each once
+    const std::int32_t* numPicks;
+    std::int32_t* rowIds; ///< out (numPicks): slot of each pick
+};
+
+/// One layer's buffer of one sequence, with the picks of rows that read it together; an array of these lies on the
+/// device. What several rows pick is brought once.
 struct HotLookup {
     std::int32_t* slotOfToken; ///< (tokens): slot, or -1
     std::int32_t* tokenOfSlot; ///< (slots): token, or -1
     std::uint8_t* marks;       ///< (slots): 0 evictable, 1 used since the hand's last visit
     std::int32_t* hand;        ///< next slot that the hand visits
-    std::int32_t slots;        ///< at least as many as picks
-    const std::int32_t* picks; ///< (numPicks), each once
-    const std::int32_t* numPicks;
-    std::int32_t* rowIds;     ///< out (numPicks): slot of each pick
-    std::int32_t* missTokens; ///< out (numPicks at most): tokens that were not here, in the picks' order
+    std::int32_t slots;        ///< at least as many as all lists have picks
+    const HotList* lists;      ///< (numLists), on the device
+    std::int32_t numLists;
+    std::int32_t* missTokens; ///< out (all picks at most): tokens that were not here, in the lists' order
     std::int32_t* missSlots;  ///< out: where they go
     std::int32_t* numMisses;  ///< out
 };

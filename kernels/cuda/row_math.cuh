@@ -128,19 +128,21 @@ __device__ __forceinline__ void storeSketch(float x0, float x1, const SketchView
     const float scale = __half2float(half);
     const float inverse = scale != 0.0f ? 1.0f / scale : 0.0f;
     const uint32_t code0 = uint32_t(int4CodeOf(x0, inverse) + 8), code1 = uint32_t(int4CodeOf(x1, inverse) + 8);
-    const int64_t tile = position / sketchTileTokens;
-    const int row = static_cast<int>(position % sketchTileTokens);
-    // Coordinates 2 l, 2 l + 1 lie in the low (coordinate % 16 < 8) or high nibbles of two bytes of one word.
-    const int step = lane / 8, inStep = lane % 8;
-    const uint32_t other0 = __shfl_xor_sync(fullMask, code0, 4), other1 = __shfl_xor_sync(fullMask, code1, 4);
-    if (inStep < 4) {
-        uint8_t* word = sketch.codes + (int64_t(head) * sketch.capacityTiles + tile) * sketchTileBytes +
-                        ((row % 8) * 4 + inStep % 4) * 16 + step * 4 + row / 8;
-        word[0] = static_cast<uint8_t>(code0 | other0 << 4);
-        word[2] = static_cast<uint8_t>(code1 | other1 << 4);
+    // Coordinates c and c + 32 share a byte; bytes 2 l and 2 l + 1 of a token lie in one of its words.
+    const uint32_t other0 = __shfl_xor_sync(fullMask, code0, 16), other1 = __shfl_xor_sync(fullMask, code1, 16);
+    if (lane < 16) {
+        const int64_t tile = position / sketchTileTokens;
+        const int row = static_cast<int>(position % sketchTileTokens);
+        uint8_t* bytes = sketch.codes + (int64_t(head) * sketch.capacityTiles + tile) * sketchTileBytes +
+                         (row % 8 * 4 + lane % 8 / 2) * 16 + (row / 8 + lane / 8 * 2) * 4 + lane % 2 * 2;
+        *reinterpret_cast<uint16_t*>(bytes) =
+            static_cast<uint16_t>(code0 | other0 << 4 | code1 << 8 | other1 << 12);
     }
-    if (lane == 0)
-        sketch.scales[int64_t(head) * sketch.capacityTiles * sketchTileTokens + position] = half;
+    if (lane == 0) { // sketchScaleIndex()
+        const int64_t at = position / sketchBlockTokens * sketchBlockTokens + position % 8 * 8 +
+                           position % sketchBlockTokens / 8;
+        sketch.scales[int64_t(head) * sketch.capacityTiles * sketchTileTokens + at] = half;
+    }
 }
 
 } // namespace octavo::kernels::cuda

@@ -1,10 +1,11 @@
 #pragma once
 
 /// Key sketches: each key's product with a frozen basis of 64 directions, int4 with one fp16 scale per token and KV
-/// head; scores of all tokens of a context against a query, made comparable between heads, as keys for select.h.
+/// head; and the tokens of a context that a query's heads want most by their sketches.
 ///
 /// Layout   per KV head tiles of 16 tokens, 512 bytes of codes each in the order of the tensor cores' fragments, and
-///          apart from them 16 fp16 scales a tile. A token owns whole bytes, so one can be appended alone.
+///          apart from them the fp16 scales. Coordinates c and c + 32 share a byte, so a token owns whole words and can
+///          be appended alone. sketchCodeAt() and sketchScaleIndex() say where what lies.
 
 #include "kernels/cuda/kv_rows.h"
 #include "kernels/cuda/views.h"
@@ -12,6 +13,7 @@
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
 #include <cuda_runtime_api.h>
+#include <vector_types.h>
 
 #include <cstddef>
 #include <cstdint>
@@ -22,15 +24,33 @@ namespace octavo::kernels::cuda
 inline constexpr int sketchRank = 64;
 inline constexpr int sketchTileTokens = 16;
 inline constexpr int sketchTileBytes = 512;
-inline constexpr int sketchChunkTokens = 2048; ///< tokens of one block of the scan
+inline constexpr int sketchBlockTokens =
+    64;                                     ///< the capacity is a multiple of it: four tiles, whose scales lie together
+inline constexpr int sketchGroupTokens = 8; ///< of a block, those with the same remainder by 8; they share a maximum
+inline constexpr int sketchChunkTokens = 4096; ///< tokens of one block of threads
 inline constexpr int sketchMaxHeads = 8;       ///< query heads per KV head
+inline constexpr int sketchMaxKvHeads = 16;
+inline constexpr int sketchMaxColumns = 48;       ///< rows of a sequence x heads per KV head, that share one reading
+inline constexpr int sketchMaxTokens = 1 << 18;   ///< highest token + 1
+inline constexpr int sketchBins = 1024;           ///< of key >> 22
+inline constexpr int sketchMaxCandidates = 16384; ///< of a query; beyond that its last kernel scores what it needs anew
 
 /// One attention layer's sketch of one sequence.
 struct SketchView {
-    std::uint8_t* codes = nullptr; ///< (kvHeads, capacityTiles, 512), 16-byte aligned
-    __half* scales = nullptr;      ///< (kvHeads, capacityTiles * 16)
-    std::int32_t capacityTiles = 0;
+    std::uint8_t* codes = nullptr;  ///< (kvHeads, capacityTiles, 512), 16-byte aligned
+    __half* scales = nullptr;       ///< (kvHeads, capacityTiles * 16), 16-byte aligned
+    std::int32_t capacityTiles = 0; ///< a multiple of 4
 };
+
+constexpr std::int64_t sketchScaleIndex(std::int64_t token)
+{
+    return token / sketchBlockTokens * sketchBlockTokens + token % 8 * 8 + token % sketchBlockTokens / 8;
+}
+
+constexpr int sketchChunks(std::int64_t tokens)
+{
+    return int((tokens + sketchChunkTokens - 1) / sketchChunkTokens);
+}
 
 /// Writes the sketches of `keys` at token positions firstToken ...
 ///
@@ -45,39 +65,56 @@ struct SketchView {
 [[nodiscard]] cudaError_t launchSketchProject(const __nv_bfloat16* query, int queries, int heads, int kvHeads,
                                               const float* basis, __nv_bfloat16* projected, cudaStream_t stream);
 
-/// One query row of the scan; an array of these lies on the device. Buffers of different queries do not overlap, but
-/// for `scores`: query q may use those of q - scoreBuffers, which keeps them in L2.
+/// One query row and what its selection needs; an array of these lies on the device. Buffers of different queries do
+/// not overlap.
 struct SketchQuery {
     SketchView sketch;
     const __nv_bfloat16* projected; ///< (heads, 64)
-    std::int32_t begin, end;        ///< tokens to score, begin a multiple of 16: neither sinks nor recent ones
-    __half* scores;                 ///< (kvHeads, capacityTiles * 16, heads / kvHeads), work space, may be shared
-    float2* logSums;                ///< (sketchChunks(end), heads): maximum and sum of each chunk, work space
-    std::uint32_t* keys;            ///< (capacityTiles * 16): out, [begin, end) written
-    std::uint32_t* histogram;       ///< (4096): out, counts of keys >> 20. Must be zero at the start
+    std::int32_t begin, end;        ///< tokens to pick from, begin a multiple of 16: neither sinks nor recent ones
+    std::int32_t k;
+    __half* maxima;           ///< (kvHeads, capacityTiles * 2, heads / kvHeads): of each group of tokens, work space
+    float2* logSums;          ///< (sketchChunks(end), heads): maximum and sum of each chunk, work space
+    float2* lines;            ///< (heads): what turns a product into a log share, work space
+    std::uint32_t* groupKeys; ///< (capacityTiles * 2), work space
+    std::uint32_t* histogram; ///< (sketchBins): zero at the start and again afterwards
+    uint2* candidates;        ///< (sketchMaxCandidates), work space: keys and tokens
+    std::int32_t* counters;   ///< (4): zero at the start and again afterwards, but for the last
+    std::int32_t* picks;      ///< (k): out, ascending
+    std::int32_t* numPicks;   ///< out: min(k, end - begin)
 };
 
-constexpr int sketchChunks(std::int64_t tokens)
-{
-    return int((tokens + sketchChunkTokens - 1) / sketchChunkTokens);
-}
+/// Consecutive queries of one sequence, which share one reading of its sketch: same `sketch` and `begin`, and ends that
+/// do not fall.
+struct SketchRows {
+    std::int32_t first, count; ///< count * heads per KV head (rounded up to even) is at most sketchMaxColumns
+};
 
-/// keys[j] = fixed(max_h (s[h,j] - logsumexp_j s[h,j])), s[h,j] = projected[h] . sketch[j]: the log of the largest
-/// share of attention that any head gives token j among the scored ones. fixed(v) = (v + 64) * 2^26, clamped to 0 ..
-/// 2^32 - 1.
+/// The k tokens with the largest keys, of equal keys the lower tokens.
+///   key[j] = fixed(max_h (s[h,j] - logsumexp_j s[h,j])), s[h,j] = projected[h] . sketch[j],
+/// the log of the largest share of attention that any head gives token j among the scored ones; fixed(v) = (v + 64) *
+/// 2^26, clamped to 0 .. 2^32 - 1.
 ///
-/// Numerics codes and projected queries exact in fp16 (queries below 2^16), sums and log-sum-exp in fp32; s rounded to
-///          fp16 between the two kernels.
-/// Errors   cudaErrorInvalidValue for heads that do not fit.
-/// Stream   enqueues two kernels on `stream` for every scoreBuffers queries; maxTokens: no query's `end` is larger.
-///          queries == 0 does nothing.
-[[nodiscard]] cudaError_t launchSketchScore(const SketchQuery* queries, int numQueries, int heads, int kvHeads,
-                                            std::int64_t maxTokens, int scoreBuffers, cudaStream_t stream);
+/// How      One reading leaves the sums and, of each eight tokens, every head's largest product. The k-th largest of
+///          the groups' keys bounds the k-th largest of the tokens', so that only groups above it are scored again.
+/// Numerics a head's projected query in 8 bits with a scale of its own; products with the codes exact in integers, so
+///          they depend on nothing else; rounded to fp16 before they become keys, sums and log-sum-exp in fp32. A query
+///          gets the same picks whatever other rows it is read with.
+/// Errors   cudaErrorInvalidValue for heads or tokens that do not fit.
+/// Stream   enqueues four kernels on `stream`; maxTokens: no query's `end` is larger; maxRows: nor any count of `rows`.
+///          Queries that no rows name are left out of the reading. numQueries == 0 does nothing.
+[[nodiscard]] cudaError_t launchSketchPick(const SketchQuery* queries, int numQueries, const SketchRows* rows,
+                                           int numRows, int maxRows, int heads, int kvHeads, std::int64_t maxTokens,
+                                           cudaStream_t stream);
 
-/// The layout on the host, and the score in double from what the sketch holds. `codes`: (capacityTiles, 512) of one
-/// head.
+/// Its first kernel alone: sums and maxima.
+[[nodiscard]] cudaError_t launchSketchScan(const SketchQuery* queries, const SketchRows* rows, int numRows, int maxRows,
+                                           int heads, int kvHeads, std::int64_t maxTokens, cudaStream_t stream);
+
+/// The layout on the host, and what is kept, in double. `codes`: (capacityTiles, 512) of one head.
 int sketchCodeAt(const std::uint8_t* codes, std::int64_t token, int coordinate);
 void referenceSketchToken(const float* key, const float* basis, const float* mean, double* coordinates);
+/// A projected query (64) as the scan sees it.
+void referenceSketchQuery(const float* projected, double* query);
 std::uint32_t sketchKey(double logShare);
 
 } // namespace octavo::kernels::cuda

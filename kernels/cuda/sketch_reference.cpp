@@ -8,12 +8,10 @@ namespace octavo::kernels::cuda
 
 int sketchCodeAt(const std::uint8_t* codes, std::int64_t token, int coordinate)
 {
-    const int row = int(token % sketchTileTokens);
-    const int step = coordinate / 16, inStep = coordinate % 16;
-    const int lane = row % 8 * 4 + inStep % 8 / 2;
-    const int byte = row / 8 + 2 * (inStep % 2);
-    const int value = codes[token / sketchTileTokens * sketchTileBytes + lane * 16 + step * 4 + byte];
-    return inStep < 8 ? value & 15 : value >> 4;
+    const int row = int(token % sketchTileTokens), byte = coordinate % 32;
+    const int lane = row % 8 * 4 + byte % 16 / 4, word = row / 8 + byte / 16 * 2;
+    const int value = codes[token / sketchTileTokens * sketchTileBytes + lane * 16 + word * 4 + byte % 4];
+    return coordinate < 32 ? value & 15 : value >> 4;
 }
 
 void referenceSketchToken(const float* key, const float* basis, const float* mean, double* coordinates)
@@ -23,6 +21,16 @@ void referenceSketchToken(const float* key, const float* basis, const float* mea
         for (int d = 0; d < kvHeadDim; ++d)
             coordinates[c] += (double(key[d]) - mean[d]) * basis[d * sketchRank + c];
     }
+}
+
+void referenceSketchQuery(const float* projected, double* query)
+{
+    float peak = 0.0f;
+    for (int c = 0; c < sketchRank; ++c)
+        peak = std::max(peak, std::abs(projected[c]));
+    const float inverse = peak > 0.0f ? 127.0f / peak : 0.0f;
+    for (int c = 0; c < sketchRank; ++c)
+        query[c] = std::rint(projected[c] * inverse) * double(peak) / 127.0;
 }
 
 std::uint32_t sketchKey(double logShare)

@@ -3,6 +3,7 @@
 #include "tests/gpu/backend_driver.h"
 
 #include "engine/backend/backend_factory.h"
+#include "engine/backend/cuda_backend.h"
 #include "engine/model/weights.h"
 
 #include <nlohmann/json.hpp>
@@ -154,10 +155,12 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     const auto dense = make(SparseMode::Off, 1, 1 << 16), whole = make(SparseMode::On, 4096, 1 << 30);
     const auto few = make(SparseMode::On, 512, 1 << 30),
                squeezed = make(SparseMode::On, 512, 1 << 16); // room for 512 rows, the least
-    if (!dense || !whole || !few || !squeezed)
+    const auto apart = make(SparseMode::On, 512, 1 << 30);
+    if (!dense || !whole || !few || !squeezed || !apart)
         return;
+    static_cast<CudaBackend&>(*apart).setJointRows(false);
     Driver denseDriver(report, *dense), wholeDriver(report, *whole), fewDriver(report, *few),
-        squeezedDriver(report, *squeezed);
+        squeezedDriver(report, *squeezed), apartDriver(report, *apart);
     for (const std::size_t p : chosen) {
         const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
         const auto answer = prompts[p]["greedy_ids"].get<std::vector<TokenId>>();
@@ -169,6 +172,10 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
                           squeezedDriver.prefill(squeezedSlot, ids) == first,
                       "sparse backend: prefill of %zu tokens differs from the dense one's", ids.size());
         const SlotId forked = fewDriver.fork(fewSlot, room), verified = fewDriver.fork(fewSlot, room);
+        const SlotId verifiedMore = fewDriver.fork(fewSlot, room), apartSlot = apartDriver.create(room);
+        const SlotId squeezedVerified = squeezedDriver.fork(squeezedSlot, room);
+        report.expect(apartDriver.prefill(apartSlot, ids) == first, "sparse backend: prefill of %zu tokens differs",
+                      ids.size());
         const SlotId frozen = fewDriver.fork(fewSlot, std::int64_t(ids.size()));
         const SlotId thawed = fewDriver.fork(frozen, room);
 
@@ -198,6 +205,12 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
                       "sparse decode behind %zu tokens depends on the size of the hot buffer", ids.size());
         report.expect(decodeRows(fewDriver, verified, answer, 3) == fewRows,
                       "sparse decode behind %zu tokens: verified rows differ from single ones", ids.size());
+        report.expect(decodeRows(fewDriver, verifiedMore, answer, 11) == fewRows,
+                      "sparse decode behind %zu tokens: eleven verified rows differ from single ones", ids.size());
+        report.expect(decodeRows(squeezedDriver, squeezedVerified, answer, 3) == fewRows,
+                      "sparse decode behind %zu tokens: rows verified in waves differ from single ones", ids.size());
+        report.expect(decodeRows(apartDriver, apartSlot, answer, 8) == fewRows,
+                      "sparse decode behind %zu tokens: rows that share nothing differ from single ones", ids.size());
         report.expect(decodeRows(fewDriver, thawed, answer, 1) == fewRows,
                       "sparse decode behind %zu tokens: a fork of a frozen sequence differs", ids.size());
 
@@ -231,8 +244,10 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
         const double after =
             relativeDifference(denseDriver.prefill(denseSlot, more), wholeDriver.prefill(wholeSlot, more));
         report.expect(!all || after < 0.02, "prefill behind a sparse decode: logits %.4f from dense", after);
-        for (const SlotId slot : {fewSlot, forked, verified, frozen, thawed})
+        for (const SlotId slot : {fewSlot, forked, verified, verifiedMore, frozen, thawed})
             fewDriver.destroy(slot);
+        apartDriver.destroy(apartSlot);
+        squeezedDriver.destroy(squeezedVerified);
         wholeDriver.destroy(wholeSlot);
         denseDriver.destroy(denseSlot);
         squeezedDriver.destroy(squeezedSlot);

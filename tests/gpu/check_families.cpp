@@ -10,7 +10,7 @@ std::span<const Family> checkFamilies()
         {"row_copy", checkRowCopy},     {"row_peak", checkRowPeak},
         {"gdn_decode", checkGdnDecode}, {"elementwise", checkElementwise},
         {"kv_rows", checkKvRows},       {"attention_decode", checkAttentionDecode},
-        {"select", checkSelect},        {"sketch", checkSketch},
+        {"sketch", checkSketch},        {"attention_input", checkAttentionInput},
         {"hot_buffer", checkHotBuffer}, {"prefill_attention", checkPrefillAttention},
         {"gdn_chunk", checkGdnChunks},  {"bf16_gemm", checkBf16Gemm},
         {"bf16_rows", checkBf16Rows},

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/attention_input.h"
 #include "kernels/cuda/hot_buffer.h"
-#include "kernels/cuda/select.h"
 #include "kernels/cuda/sketch.h"
 
 #include <numeric>
@@ -11,279 +10,6 @@ namespace octavo::gpu
 {
 
 using namespace kernels::cuda;
-
-namespace
-{
-
-/// The k largest of keys[begin, end), lowest index first among equals, ascending.
-std::vector<std::int32_t> largest(const std::vector<std::uint32_t>& keys, int begin, int end, int k)
-{
-    std::vector<std::int32_t> order(std::size_t(end - begin));
-    std::iota(order.begin(), order.end(), begin);
-    k = std::min(k, end - begin);
-    std::partial_sort(order.begin(), order.begin() + k, order.end(), [&](int a, int b) {
-        return keys[std::size_t(a)] != keys[std::size_t(b)] ? keys[std::size_t(a)] > keys[std::size_t(b)] : a < b;
-    });
-    order.resize(std::size_t(k));
-    std::sort(order.begin(), order.end());
-    return order;
-}
-
-/// Everything a SelectQuery points to.
-struct Selection {
-    DeviceArray<std::uint32_t> keys, histogram{selectBins};
-    DeviceArray<uint2> candidates{selectMaxCandidates};
-    DeviceArray<std::int32_t> taken{selectMaxKeys / 32}, counters{2}, picks, numPicks{1};
-
-    Selection(const std::vector<std::uint32_t>& values, int k)
-        : keys(values)
-        , picks(std::size_t(k) + 1)
-    {
-        histogram.zero(), taken.zero(), counters.zero();
-    }
-    SelectQuery query(int begin, int end, int k) const
-    {
-        return {
-            keys.data(),  begin,          end, k, histogram.data(), taken.data(), candidates.data(), counters.data(),
-            picks.data(), numPicks.data()};
-    }
-};
-
-} // namespace
-
-void checkSelect(Report& report)
-{
-    Random random(7);
-    enum Pattern { Uniform, Narrow, Equal, FewValues };
-    for (const int count : {1, 31, 2048, 9000, 100000, 262144}) {
-        std::vector<Selection> selections;
-        std::vector<std::vector<std::int32_t>> want;
-        std::vector<SelectQuery> queries;
-        for (const Pattern pattern : {Uniform, Narrow, Equal, FewValues}) {
-            for (const int k : {0, 1, 2048}) {
-                std::vector<std::uint32_t> keys(static_cast<std::size_t>(count));
-                for (auto& key : keys)
-                    key = pattern == Uniform  ? std::uint32_t(random.bits())
-                          : pattern == Narrow ? 0x80000000u + std::uint32_t(random.below(1 << 20))
-                          : pattern == Equal  ? 77u
-                                              : std::uint32_t(random.below(3)) << 30;
-                const int begin = count > 2048 ? 64 : 0, end = count > 2048 ? count - 1000 : count;
-                selections.emplace_back(keys, k);
-                queries.push_back(selections.back().query(begin, end, k));
-                want.push_back(largest(keys, begin, end, k));
-            }
-        }
-        const DeviceArray<SelectQuery> queriesDevice(queries);
-        for (int round = 0; round < 2; ++round) { // the second shows that the work space was left clean
-            OCTAVO_REQUIRE(
-                launchSelect(queriesDevice.data(), int(queries.size()), count, SelectHistogram::Missing, nullptr));
-            for (std::size_t i = 0; i < queries.size(); ++i) {
-                std::vector<std::int32_t> got = selections[i].picks.download();
-                const int numPicks = selections[i].numPicks.download()[0];
-                report.expect(numPicks == int(want[i].size()), "select n=%d case %zu round %d: %d picks, expected %zu",
-                              count, i, round, numPicks, want[i].size());
-                got.resize(want[i].size());
-                report.expect(got == want[i], "select n=%d case %zu round %d: other picks", count, i, round);
-            }
-        }
-    }
-    report.expect(launchSelect(nullptr, 1, selectMaxKeys + 1, SelectHistogram::Missing, nullptr) ==
-                      cudaErrorInvalidValue,
-                  "select takes too many keys");
-}
-
-void checkSharedScores(Report& report);
-void checkAttentionInput(Report& report);
-
-void checkSketch(Report& report)
-{
-    checkSharedScores(report);
-    checkAttentionInput(report);
-    Random random(8);
-    struct Case {
-        int heads, kvHeads, tokens, begin, end;
-    };
-    for (const auto& [heads, kvHeads, tokens, begin, end] :
-         {Case{4, 2, 1000, 64, 900}, {24, 4, 5003, 64, 5003}, {3, 3, 40, 0, 33}, {8, 1, 2100, 16, 2049}}) {
-        std::vector<float> basis(std::size_t(kvHeads) * 256 * 64), means(std::size_t(kvHeads) * 256);
-        for (float& value : basis)
-            value = float(random.normal() / 16.0);
-        for (float& value : means)
-            value = float(random.normal() * 0.2);
-        const std::vector<float> keys = randomBf16(random, std::size_t(tokens) * kvHeads * 256);
-        const DeviceArray<float> basisDevice(basis), meansDevice(means);
-        const DeviceArray<__nv_bfloat16> keysDevice(toBf16(keys));
-        const int tiles = (tokens + 15) / 16 + 1;
-        DeviceArray<std::uint8_t> codes(std::size_t(kvHeads) * tiles * sketchTileBytes);
-        DeviceArray<__half> scales(std::size_t(kvHeads) * tiles * 16);
-        codes.zero(), scales.zero();
-        const SketchView sketch{codes.data(), scales.data(), tiles};
-        // One run, then single tokens: a decode step appends one.
-        const int run = tokens - 3;
-        for (int first = 0; first < tokens; first += first == 0 ? run : 1) {
-            const MatrixView<const __nv_bfloat16> view{keysDevice.data() + std::size_t(first) * kvHeads * 256,
-                                                       first == 0 ? run : 1, kvHeads * 256, kvHeads * 256};
-            OCTAVO_REQUIRE(
-                launchSketchAppend(view, kvHeads, basisDevice.data(), meansDevice.data(), first, sketch, nullptr));
-        }
-        const std::vector<std::uint8_t> gotCodes = codes.download();
-        const std::vector<__half> gotScales = scales.download();
-        DeviceArray<std::uint8_t> codesAtOnce(codes.size());
-        codesAtOnce.zero();
-        const MatrixView<const __nv_bfloat16> allKeys{keysDevice.data(), tokens, kvHeads * 256, kvHeads * 256};
-        OCTAVO_REQUIRE(launchSketchAppend(allKeys, kvHeads, basisDevice.data(), meansDevice.data(), 0,
-                                          SketchView{codesAtOnce.data(), scales.data(), tiles}, nullptr));
-        report.expect(codesAtOnce.download() == gotCodes,
-                      "sketch heads=%d tokens=%d: depends on how keys were appended", kvHeads, tokens);
-        std::vector<float> got;
-        std::vector<double> want;
-        std::vector<double> bound;
-        for (int h = 0; h < kvHeads; ++h) {
-            for (int token = 0; token<tokens; token += tokens> 100 ? 37 : 1) {
-                double coordinates[64];
-                referenceSketchToken(&keys[(std::size_t(token) * kvHeads + h) * 256], &basis[std::size_t(h) * 256 * 64],
-                                     &means[std::size_t(h) * 256], coordinates);
-                const float scale = __half2float(gotScales[(std::size_t(h) * tiles) * 16 + token]);
-                for (int c = 0; c < 64; ++c) {
-                    const int code = sketchCodeAt(&gotCodes[std::size_t(h) * tiles * sketchTileBytes], token, c) - 8;
-                    got.push_back(scale * float(code));
-                    want.push_back(coordinates[c]);
-                    // Half a step, or the clipped step at the other end of the range.
-                    bound.push_back(std::abs(scale) * (coordinates[c] * scale > 0 ? 1.02 : 0.52));
-                }
-            }
-        }
-        std::size_t outside = 0;
-        for (std::size_t i = 0; i < got.size(); ++i)
-            outside += !(std::abs(got[i] - want[i]) <= bound[i]);
-        report.expect(outside == 0, "sketch heads=%d tokens=%d: %zu coordinates off", kvHeads, tokens, outside);
-
-        const int queries = 2;
-        const std::vector<float> query = randomBf16(random, std::size_t(queries) * heads * 256, 2.0);
-        const DeviceArray<__nv_bfloat16> queryDevice(toBf16(query));
-        DeviceArray<__nv_bfloat16> projected(std::size_t(queries) * heads * 64);
-        OCTAVO_REQUIRE(launchSketchProject(queryDevice.data(), queries, heads, kvHeads, basisDevice.data(),
-                                           projected.data(), nullptr));
-        const std::vector<float> gotProjected = toFloat(projected.download());
-        std::vector<double> wantProjected;
-        for (int q = 0; q < queries; ++q)
-            for (int h = 0; h < heads; ++h)
-                for (int c = 0; c < 64; ++c) {
-                    double sum = 0.0;
-                    for (int d = 0; d < 256; ++d)
-                        sum += double(query[(std::size_t(q) * heads + h) * 256 + d]) *
-                               basis[(std::size_t(h / (heads / kvHeads)) * 256 + d) * 64 + c];
-                    wantProjected.push_back(sum / 16.0);
-                }
-        compare(report, "sketch projection", gotProjected, wantProjected, 4e-3);
-
-        std::vector<SketchQuery> sketchQueries;
-        std::vector<DeviceArray<__half>> scores;
-        std::vector<DeviceArray<float2>> logSums;
-        std::vector<DeviceArray<std::uint32_t>> keysOut, histograms;
-        for (int q = 0; q < queries; ++q) {
-            scores.emplace_back(std::size_t(heads) * tiles * 16);
-            logSums.emplace_back(std::size_t(sketchChunks(end)) * heads);
-            keysOut.emplace_back(std::size_t(tiles) * 16);
-            histograms.emplace_back(std::size_t(4096));
-            histograms.back().zero();
-            sketchQueries.push_back({sketch, projected.data() + std::size_t(q) * heads * 64, begin, end,
-                                     scores.back().data(), logSums.back().data(), keysOut.back().data(),
-                                     histograms.back().data()});
-        }
-        const DeviceArray<SketchQuery> queriesDevice(sketchQueries);
-        OCTAVO_REQUIRE(launchSketchScore(queriesDevice.data(), queries, heads, kvHeads, end, queries, nullptr));
-        for (int q = 0; q < queries; ++q) {
-            std::vector<double> best(std::size_t(tokens), -1e300);
-            for (int h = 0; h < heads; ++h) {
-                const int kvHead = h / (heads / kvHeads);
-                std::vector<double> s(static_cast<std::size_t>(tokens));
-                double maximum = -1e300, sum = 0.0;
-                for (int token = begin; token < end; ++token) {
-                    double dot = 0.0;
-                    for (int c = 0; c < 64; ++c)
-                        dot += double(gotProjected[(std::size_t(q) * heads + h) * 64 + c]) *
-                               (sketchCodeAt(&gotCodes[std::size_t(kvHead) * tiles * sketchTileBytes], token, c) - 8);
-                    s[std::size_t(token)] = dot * __half2float(gotScales[std::size_t(kvHead) * tiles * 16 + token]);
-                    maximum = std::max(maximum, s[std::size_t(token)]);
-                }
-                for (int token = begin; token < end; ++token)
-                    sum += std::exp(s[std::size_t(token)] - maximum);
-                for (int token = begin; token < end; ++token)
-                    best[std::size_t(token)] =
-                        std::max(best[std::size_t(token)], s[std::size_t(token)] - maximum - std::log(sum));
-            }
-            const std::vector<std::uint32_t> gotKeys = keysOut[q].download();
-            std::vector<std::uint32_t> counts(4096);
-            int off = 0;
-            for (int token = begin; token < end; ++token) {
-                const double value = double(gotKeys[token]) / 67108864.0 - 64.0;
-                off += !(std::abs(value - best[std::size_t(token)]) <= 0.01); // fp16 of scores below 16
-                ++counts[gotKeys[token] >> 20];
-            }
-            report.expect(off == 0, "sketch score heads=%d tokens=%d: %d keys off", heads, tokens, off);
-            report.expect(counts == histograms[q].download(), "sketch score heads=%d: histogram differs", heads);
-            report.expect(begin == 0 || gotKeys[begin - 1] == 0xffffffffu, "sketch score wrote before its range");
-        }
-    }
-}
-
-/// Queries that take turns with fewer score buffers give the keys that each gives alone, time after time.
-void checkSharedScores(Report& report)
-{
-    Random random(32);
-    constexpr int heads = 12, kvHeads = 2, tokens = 30000, tiles = tokens / 16, queries = 7;
-    std::vector<std::uint8_t> codes(std::size_t(kvHeads) * tiles * sketchTileBytes);
-    for (auto& code : codes)
-        code = std::uint8_t(random.bits());
-    const std::vector<__half> scales(std::size_t(kvHeads) * tiles * 16, __float2half(0.03f));
-    std::vector<DeviceArray<std::uint8_t>> codesDevice;
-    std::vector<DeviceArray<__nv_bfloat16>> projected;
-    std::vector<DeviceArray<__half>> scalesDevice, scores;
-    std::vector<DeviceArray<float2>> logSums;
-    std::vector<DeviceArray<std::uint32_t>> keys, histograms;
-    std::vector<SketchQuery> list;
-    for (int q = 0; q < queries; ++q) {
-        std::rotate(codes.begin(), codes.begin() + 1000 * q, codes.end());
-        codesDevice.emplace_back(codes);
-        scalesDevice.emplace_back(scales);
-        projected.emplace_back(toBf16(randomBf16(random, heads * 64)));
-        scores.emplace_back(std::size_t(heads) * tiles * 16);
-        logSums.emplace_back(std::size_t(sketchChunks(tokens)) * heads);
-        keys.emplace_back(std::size_t(tokens));
-        histograms.emplace_back(std::size_t(4096));
-        list.push_back({{codesDevice.back().data(), scalesDevice.back().data(), tiles},
-                        projected.back().data(),
-                        64 * q,
-                        tokens - 900 * q,
-                        scores.back().data(),
-                        logSums.back().data(),
-                        keys.back().data(),
-                        histograms.back().data()});
-    }
-    std::vector<std::vector<std::uint32_t>> want;
-    const auto run = [&](int count, int buffers, const DeviceArray<SketchQuery>& device) {
-        for (int q = 0; q < queries; ++q)
-            keys[q].poison(), histograms[q].zero();
-        OCTAVO_REQUIRE(launchSketchScore(device.data(), count, heads, kvHeads, tokens, buffers, nullptr));
-    };
-    for (int q = 0; q < queries; ++q) {
-        run(1, 1, DeviceArray<SketchQuery>(std::vector<SketchQuery>{list[q]}));
-        want.push_back(keys[q].download());
-    }
-    for (const int buffers : {1, 2, 3}) {
-        std::vector<SketchQuery> shared = list;
-        for (int q = 0; q < queries; ++q)
-            shared[q].scores = scores[q % buffers].data();
-        const DeviceArray<SketchQuery> device(shared);
-        for (int round = 0; round < 5; ++round) {
-            run(queries, buffers, device);
-            for (int q = 0; q < queries; ++q)
-                report.expect(keys[q].download() == want[q], "sketch score, %d buffers, round %d: query %d differs",
-                              buffers, round, q);
-        }
-    }
-}
 
 /// One launch for a step's rows against the launches that do it one after the other.
 void checkAttentionInput(Report& report)
@@ -383,27 +109,40 @@ void checkAttentionInput(Report& report)
 void checkHotBuffer(Report& report)
 {
     Random random(9);
-    for (const auto& [tokens, slots, picks] :
-         {std::tuple{50, 8, 8}, {1000, 100, 60}, {20000, 5000, 2048}, {9000, 2048, 2048}}) {
-        std::vector<std::int32_t> slotOfToken(tokens, -1), tokenOfSlot(slots, -1), pickList(picks), rowIds(picks);
-        std::vector<std::int32_t> missTokens(picks), missSlots(picks);
+    for (const auto& [tokens, slots, picks, lists] : {std::tuple{50, 8, 8, 1},
+                                                      {1000, 100, 60, 1},
+                                                      {20000, 5000, 2048, 1},
+                                                      {9000, 2048, 2048, 1},
+                                                      {300, 40, 10, 4},
+                                                      {60000, 16384, 2048, 8},
+                                                      {30000, 9000, 1500, 5}}) {
+        const std::size_t all = std::size_t(lists) * picks;
+        std::vector<std::int32_t> slotOfToken(tokens, -1), tokenOfSlot(slots, -1), picked(all), rowIds(all);
+        std::vector<std::int32_t> missTokens(all), missSlots(all), numPicks(lists);
         std::vector<std::uint8_t> marks(slots, 0);
-        std::int32_t hand = 0, numPicks = picks, numMisses = 0;
-        DeviceArray<std::int32_t> slotOfTokenDevice(slotOfToken), tokenOfSlotDevice(tokenOfSlot), pickListDevice(picks);
-        DeviceArray<std::int32_t> rowIdsDevice(picks), missTokensDevice(picks), missSlotsDevice(picks);
+        std::int32_t hand = 0, numMisses = 0;
+        DeviceArray<std::int32_t> slotOfTokenDevice(slotOfToken), tokenOfSlotDevice(tokenOfSlot), pickedDevice(all);
+        DeviceArray<std::int32_t> rowIdsDevice(all), missTokensDevice(all), missSlotsDevice(all);
         DeviceArray<std::uint8_t> marksDevice(marks);
-        DeviceArray<std::int32_t> handDevice(std::vector<std::int32_t>{0}), numPicksDevice(1), numMissesDevice(1);
+        DeviceArray<std::int32_t> handDevice(std::vector<std::int32_t>{0}), numPicksDevice(numPicks),
+            numMissesDevice(1);
+        std::vector<HotList> hostLists, deviceLists;
+        for (int list = 0; list < lists; ++list) {
+            const int at = list * picks;
+            hostLists.push_back({picked.data() + at, numPicks.data() + list, rowIds.data() + at});
+            deviceLists.push_back({pickedDevice.data() + at, numPicksDevice.data() + list, rowIdsDevice.data() + at});
+        }
+        const DeviceArray<HotList> listsDevice(deviceLists);
         const HotLookup host{
-            slotOfToken.data(), tokenOfSlot.data(), marks.data(),     &hand,     slots, pickList.data(), &numPicks,
-            rowIds.data(),      missTokens.data(),  missSlots.data(), &numMisses};
+            slotOfToken.data(), tokenOfSlot.data(), marks.data(), &hand, slots, hostLists.data(), lists,
+            missTokens.data(),  missSlots.data(),   &numMisses};
         const HotLookup device{slotOfTokenDevice.data(),
                                tokenOfSlotDevice.data(),
                                marksDevice.data(),
                                handDevice.data(),
                                slots,
-                               pickListDevice.data(),
-                               numPicksDevice.data(),
-                               rowIdsDevice.data(),
+                               listsDevice.data(),
+                               lists,
                                missTokensDevice.data(),
                                missSlotsDevice.data(),
                                numMissesDevice.data()};
@@ -423,16 +162,18 @@ void checkHotBuffer(Report& report)
         const DeviceArray<GatherMisses> gathers(std::vector<GatherMisses>{misses});
         unsigned long long wantBytes = 0;
         for (int step = 0; step < 12; ++step) {
-            numPicks = step % 4 == 3 ? picks / 2 : picks;
-            std::vector<std::int32_t> all(tokens);
-            std::iota(all.begin(), all.end(), 0);
-            for (int i = 0; i < numPicks; ++i) // half near the start, so that some stay
-                std::swap(all[i], all[i + random.below(i % 2 ? std::min(tokens - i, picks * 2) : tokens - i)]);
-            pickList.assign(all.begin(), all.begin() + numPicks);
-            std::sort(pickList.begin(), pickList.end());
-            pickList.resize(picks);
-            pickListDevice.upload(pickList);
-            numPicksDevice.upload({numPicks});
+            std::vector<std::int32_t> order(tokens);
+            std::iota(order.begin(), order.end(), 0);
+            for (int list = 0; list < lists; ++list) {
+                const int count = numPicks[std::size_t(list)] = (step + list) % 4 == 3 ? picks / 2 : picks;
+                for (int i = 0; i < count; ++i) // half near the start, so that some stay and lists share some
+                    std::swap(order[i], order[i + random.below(i % 2 ? std::min(tokens - i, picks * 2) : tokens - i)]);
+                const auto at = picked.begin() + list * picks;
+                std::copy_n(order.begin(), count, at);
+                std::sort(at, at + count);
+            }
+            pickedDevice.upload(picked);
+            numPicksDevice.upload(numPicks);
             referenceHotLookup(host);
             OCTAVO_REQUIRE(launchHotLookup(lookups.data(), 1, nullptr));
             OCTAVO_REQUIRE(launchGatherMisses(gathers.data(), 1, rowBytes, 0, nullptr));
@@ -445,15 +186,18 @@ void checkHotBuffer(Report& report)
                           slots, step);
             report.expect(marksDevice.download() == marks, "hot buffer slots=%d step %d: other marks", slots, step);
             report.expect(handDevice.download()[0] == hand, "hot buffer slots=%d step %d: hand differs", slots, step);
-            std::vector<std::int32_t> gotRows = rowIdsDevice.download();
-            gotRows.resize(numPicks);
-            report.expect(std::equal(gotRows.begin(), gotRows.end(), rowIds.begin()), "hot buffer step %d: other rows",
-                          step);
+            const std::vector<std::int32_t> gotRows = rowIdsDevice.download();
             const std::vector<std::uint8_t> gotBytes = rows.download();
-            int wrong = 0;
-            for (int i = 0; i < numPicks; ++i)
-                wrong += std::memcmp(&gotBytes[std::size_t(rowIds[i]) * rowBytes],
-                                     hostRows + std::size_t(pickList[i]) * rowBytes, rowBytes) != 0;
+            int others = 0, wrong = 0;
+            for (int list = 0; list < lists; ++list) {
+                for (int i = list * picks; i < list * picks + numPicks[std::size_t(list)]; ++i) {
+                    others += gotRows[i] != rowIds[i];
+                    wrong += std::memcmp(&gotBytes[std::size_t(rowIds[i]) * rowBytes],
+                                         hostRows + std::size_t(picked[i]) * rowBytes, rowBytes) != 0;
+                }
+            }
+            report.expect(others == 0, "hot buffer slots=%d lists=%d step %d: %d rows elsewhere", slots, lists, step,
+                          others);
             report.expect(wrong == 0, "gather slots=%d step %d: %d rows differ from the host's", slots, step, wrong);
             wantBytes += static_cast<unsigned long long>(numMisses) * rowBytes;
         }

@@ -3,6 +3,8 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_chunk.h"
 #include "kernels/cuda/gdn_decode.h"
+#include "kernels/cuda/hot_buffer.h"
+#include "kernels/cuda/sketch.h"
 #include "kernels/cuda/w4_gemm.h"
 
 #include <QTest>
@@ -34,6 +36,9 @@ private slots:
     void convolutionSlidesOverItsHistory();
     void ropeRotatesPairsThirtyTwoApart();
     void rmsNormOfEqualValuesIsTheWeight();
+    void everySketchCodeHasItsPlace();
+    void aSketchQueryIsRoundedToAHundredTwentySeventhOfItsPeak();
+    void whatTwoRowsPickIsBroughtOnce();
 };
 
 void TestGpuReferences::everyPackedWeightComesBack()
@@ -170,6 +175,60 @@ void TestGpuReferences::rmsNormOfEqualValuesIsTheWeight()
     referenceAddRmsNorm(hidden, delta, weight, 0.0, 1, 4, y);
     QCOMPARE(hidden[0], 3.0);
     QVERIFY(std::abs(y[3] - 4.0) < 1e-12);
+}
+
+void TestGpuReferences::everySketchCodeHasItsPlace()
+{
+    std::vector<std::uint8_t> tile(sketchTileBytes);
+    for (int byte = 0; byte < sketchTileBytes; ++byte) {
+        for (int half = 0; half < 2; ++half) {
+            std::fill(tile.begin(), tile.end(), std::uint8_t(0));
+            tile[std::size_t(byte)] = std::uint8_t(half ? 0x90 : 0x09);
+            int found = 0;
+            for (int token = 0; token < sketchTileTokens; ++token)
+                for (int c = 0; c < sketchRank; ++c)
+                    found += sketchCodeAt(tile.data(), token, c) == 9;
+            QCOMPARE(found, 1);
+        }
+    }
+    std::set<std::int64_t> scales;
+    for (std::int64_t token = 640; token < 640 + sketchBlockTokens; ++token)
+        scales.insert(sketchScaleIndex(token));
+    QCOMPARE(int(scales.size()), sketchBlockTokens);
+    QCOMPARE(*scales.begin(), std::int64_t{640});
+    QCOMPARE(*scales.rbegin(), std::int64_t{640 + sketchBlockTokens - 1});
+}
+
+void TestGpuReferences::aSketchQueryIsRoundedToAHundredTwentySeventhOfItsPeak()
+{
+    std::vector<float> projected(sketchRank, 0.0f);
+    projected[3] = -2.54f, projected[4] = 0.02f, projected[5] = 0.009f, projected[6] = 1.27f;
+    std::vector<double> query(sketchRank);
+    referenceSketchQuery(projected.data(), query.data());
+    QVERIFY(std::abs(query[3] + 2.54) < 1e-6 && std::abs(query[4] - 0.02) < 1e-6 && query[5] == 0.0);
+    QVERIFY(std::abs(query[6] - 1.27) < 0.011); // 63.5 steps
+    referenceSketchQuery(std::vector<float>(sketchRank, 0.0f).data(), query.data());
+    QVERIFY(std::ranges::all_of(query, [](double value) { return value == 0.0; }));
+}
+
+void TestGpuReferences::whatTwoRowsPickIsBroughtOnce()
+{
+    // Slots 0 and 1 hold tokens 7 and 3, 2 and 3 are empty; the first row picks 3 and 5, the second 5 and 9.
+    std::vector<std::int32_t> slotOfToken(10, -1), tokenOfSlot{7, 3, -1, -1}, picks{3, 5, 5, 9}, rowIds(4, -1);
+    slotOfToken[7] = 0, slotOfToken[3] = 1;
+    std::vector<std::uint8_t> marks{1, 1, 0, 0};
+    std::int32_t hand = 0, numMisses = 0;
+    std::vector<std::int32_t> counts{2, 2}, missTokens(4, -1), missSlots(4, -1);
+    const std::vector<HotList> lists{{picks.data(), counts.data(), rowIds.data()},
+                                     {picks.data() + 2, counts.data() + 1, rowIds.data() + 2}};
+    referenceHotLookup({slotOfToken.data(), tokenOfSlot.data(), marks.data(), &hand, 4, lists.data(), 2,
+                        missTokens.data(), missSlots.data(), &numMisses});
+    QCOMPARE(numMisses, 2);
+    QCOMPARE(missTokens[0], 5);
+    QCOMPARE(missTokens[1], 9);
+    QCOMPARE(rowIds, (std::vector<std::int32_t>{1, 2, 2, 3}));
+    QCOMPARE(marks, (std::vector<std::uint8_t>{0, 1, 1, 1}));
+    QCOMPARE(hand, 0);
 }
 
 QTEST_GUILESS_MAIN(TestGpuReferences)

@@ -5,7 +5,6 @@
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_decode.h"
 #include "kernels/cuda/hot_buffer.h"
-#include "kernels/cuda/select.h"
 #include "kernels/cuda/sketch.h"
 #include "kernels/cuda/w4_gemm.h"
 
@@ -27,12 +26,11 @@ constexpr int hidden = 5120, ffn = 17408, vocab = 248320, layers = 64;
 constexpr int heads = 24, kvHeads = 4, keyHeads = 16, valueHeads = 48;
 constexpr int convDim = (2 * keyHeads + valueHeads) * 128, valueDim = valueHeads * 128;
 constexpr int attentionWidth = (2 * heads + 2 * kvHeads) * 256;
-constexpr int tokens = 250000, tiles = (tokens + 15) / 16, picks = 2048, missesPerLayer = 307;
+constexpr int tokens = 250000, tiles = (tokens + 63) / 64 * 4, picks = 2048, missesPerLayer = 307;
 constexpr int attended = 64 + 1024 + picks, slots = 8192;
 constexpr int rowBytes = kvHeads * kvHeadBytes;
 constexpr int attentionLayers = layers / 4, gdnLayers = layers - attentionLayers;
 constexpr int mixWidth = convDim + valueDim; // query, key, value and gate of a GDN layer in one product
-constexpr int scoreBuffers = 4;
 
 /// Kernels that a step can leave out, to see what they cost.
 enum Kernel : unsigned {
@@ -41,8 +39,7 @@ enum Kernel : unsigned {
     Mix = 4,
     Delta = 8,
     Input = 16,
-    Score = 32,
-    Select = 64,
+    Pick = 32,
     Lookup = 128,
     Gather = 256,
     Attend = 512
@@ -114,6 +111,7 @@ public:
             m_missTokens.emplace_back(missTokens);
             m_missSlots.emplace_back(missSlots);
             m_selections.emplace_back();
+            m_readingsHost.push_back({agent, 1});
         }
         for (int layer = 0; layer < layers; ++layer) {
             for (int agent = 0; agent < agents; ++agent) {
@@ -141,14 +139,14 @@ public:
                 Hot& h = m_hot.back();
                 m_targetsHost.push_back(
                     {m_pools.back().data() + std::int64_t(agent) * rowBytes, nullptr, sketch, tokens - 1});
-                m_sketchHost.push_back({sketch, m_projected[std::size_t(agent)].data(), 64, tokens - 1024,
-                                        m_scores[std::size_t(agent % scoreBuffers)].data(), s.logSums.data(),
-                                        s.keys.data(), s.histogram.data()});
-                m_selectHost.push_back({s.keys.data(), 64, tokens - 1024, picks, s.histogram.data(), s.taken.data(),
-                                        s.candidates.data(), s.counters.data(), s.picks.data(), s.numPicks.data()});
+                m_sketchHost.push_back({sketch, m_projected[std::size_t(agent)].data(), 64, tokens - 1024, picks,
+                                        s.maxima.data(), s.logSums.data(), s.lines.data(), s.groupKeys.data(),
+                                        s.histogram.data(), s.candidates.data(), s.counters.data(), s.picks.data(),
+                                        s.numPicks.data()});
+                m_hotLists.emplace_back(std::vector<HotList>{{s.picks.data(), s.numPicks.data(), h.rowIds.data()}});
                 m_lookupHost.push_back({h.slotOfToken.data(), h.tokenOfSlot.data(), h.marks.data(), h.hand.data(),
-                                        slots, s.picks.data(), s.numPicks.data(), h.rowIds.data(), h.missTokens.data(),
-                                        h.missSlots.data(), h.numMisses.data()});
+                                        slots, m_hotLists.back().data(), 1, h.missTokens.data(), h.missSlots.data(),
+                                        h.numMisses.data()});
                 m_gatherHost.push_back({hostRows, m_pools.back().data(), m_missTokens[std::size_t(agent)].data(),
                                         m_missSlots[std::size_t(agent)].data(), m_missCount.data(),
                                         m_bytesRead.data()});
@@ -170,7 +168,7 @@ public:
         m_conv = DeviceArray<ConvSequence>(m_convHost);
         m_gdn = DeviceArray<GdnSequence>(m_gdnHost);
         m_sketch = DeviceArray<SketchQuery>(m_sketchHost);
-        m_select = DeviceArray<SelectQuery>(m_selectHost);
+        m_readings = DeviceArray<SketchRows>(m_readingsHost);
         m_lookup = DeviceArray<HotLookup>(m_lookupHost);
         m_gather = DeviceArray<GatherMisses>(m_gatherHost);
         m_attentionRows = DeviceArray<AttentionRows>(m_attentionHost);
@@ -182,7 +180,7 @@ public:
     /// `without`: Kernel bits to leave out. prefetch: stages of the next product, see W4Workspace.
     void run(cudaStream_t stream, unsigned without = 0, int prefetch = W4Workspace{}.prefetchStages)
     {
-        m_without = without | (m_dense ? Score | Select | Lookup | Gather : 0u);
+        m_without = without | (m_dense ? Pick | Lookup | Gather : 0u);
         struct Linear {
             int out, in;
         };
@@ -253,11 +251,12 @@ public:
 
 private:
     struct Selection {
-        DeviceArray<float2> logSums{std::size_t(sketchChunks(tokens)) * heads};
-        DeviceArray<std::uint32_t> keys{std::size_t(tiles) * 16}, histogram{selectBins};
-        DeviceArray<uint2> candidates{selectMaxCandidates};
-        DeviceArray<std::int32_t> taken{selectMaxKeys / 32}, counters{2}, picks{gpu::picks}, numPicks{1};
-        Selection() { histogram.zero(), taken.zero(), counters.zero(), numPicks.zero(); }
+        DeviceArray<__half> maxima{std::size_t(heads) * tiles * 2};
+        DeviceArray<float2> logSums{std::size_t(sketchChunks(tokens)) * heads}, lines{heads};
+        DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchBins};
+        DeviceArray<uint2> candidates{sketchMaxCandidates};
+        DeviceArray<std::int32_t> counters{4}, picks{gpu::picks}, numPicks{1};
+        Selection() { histogram.zero(), counters.zero(), numPicks.zero(); }
     };
     struct Hot {
         DeviceArray<std::int32_t> slotOfToken{tokens}, tokenOfSlot{slots}, hand{1};
@@ -295,13 +294,9 @@ private:
                                    m_unused.data()};
         if (!(m_without & Input))
             OCTAVO_REQUIRE(launchAttentionInput(input, stream));
-        // Without the scan the selection would find no histogram, without the selection the scan no clean one.
-        if (!(m_without & Score))
-            OCTAVO_REQUIRE(
-                launchSketchScore(m_sketch.data() + first, m_agents, heads, kvHeads, tokens, scoreBuffers, stream));
-        if (!(m_without & Select))
-            OCTAVO_REQUIRE(launchSelect(m_select.data() + first, m_agents, tokens,
-                                        m_without & Score ? SelectHistogram::Missing : SelectHistogram::Ready, stream));
+        if (!(m_without & Pick))
+            OCTAVO_REQUIRE(launchSketchPick(m_sketch.data() + first, m_agents, m_readings.data(), m_agents, 1, heads,
+                                            kvHeads, tokens, stream));
         if (!(m_without & Lookup))
             OCTAVO_REQUIRE(launchHotLookup(m_lookup.data() + first, m_agents, stream));
         if (!(m_without & Gather))
@@ -332,14 +327,6 @@ private:
     DeviceArray<float> m_basis{std::size_t(kvHeads) * 256 * 64}, m_logits{maxAgents * vocab}, m_parts;
     DeviceArray<float> m_partials{w4PartialFloats(m_blocks)};
     DeviceArray<int> m_arrivals{w4Arrivals(vocab)};
-    std::vector<DeviceArray<__half>> m_scores = scoreSpace();
-    static std::vector<DeviceArray<__half>> scoreSpace()
-    {
-        std::vector<DeviceArray<__half>> space;
-        for (int i = 0; i < scoreBuffers; ++i)
-            space.emplace_back(std::size_t(heads) * tiles * 16);
-        return space;
-    }
     DeviceArray<std::int32_t> m_positions{maxAgents}, m_missCount{1};
     DeviceArray<unsigned long long> m_bytesRead{1};
     std::vector<DeviceArray<float>> m_states;
@@ -353,7 +340,8 @@ private:
     std::vector<ConvSequence> m_convHost;
     std::vector<GdnSequence> m_gdnHost;
     std::vector<SketchQuery> m_sketchHost;
-    std::vector<SelectQuery> m_selectHost;
+    std::vector<SketchRows> m_readingsHost;
+    std::vector<DeviceArray<HotList>> m_hotLists;
     std::vector<HotLookup> m_lookupHost;
     std::vector<GatherMisses> m_gatherHost;
     std::vector<AttentionRows> m_attentionHost;
@@ -361,7 +349,7 @@ private:
     DeviceArray<ConvSequence> m_conv;
     DeviceArray<GdnSequence> m_gdn;
     DeviceArray<SketchQuery> m_sketch;
-    DeviceArray<SelectQuery> m_select;
+    DeviceArray<SketchRows> m_readings;
     DeviceArray<HotLookup> m_lookup;
     DeviceArray<GatherMisses> m_gather;
     DeviceArray<AttentionRows> m_attentionRows;
@@ -422,9 +410,8 @@ void benchDecodeStep(Report& report)
                     us / 1e3, floor / 1e3, 100.0 * floor / us, agents * 1e6 / us);
         std::string parts = "  without each of";
         const std::pair<unsigned, const char*> kernels[] = {
-            {Norm, "norms"},       {Product, "products"}, {Mix, "convolution"}, {Delta, "delta rule"},
-            {Input, "head norms"}, {Score, "scores"},     {Select, "top-k"},    {Lookup, "lookup"},
-            {Gather, "gather"},    {Attend, "attention"}};
+            {Norm, "norms"}, {Product, "products"}, {Mix, "convolution"}, {Delta, "delta rule"}, {Input, "head norms"},
+            {Pick, "picks"}, {Lookup, "lookup"},    {Gather, "gather"},   {Attend, "attention"}};
         for (const auto& [kernel, name] : kernels) {
             char text[64];
             std::snprintf(text, sizeof text, "%s %s %.2f", kernel == Norm ? "" : ",", name,

@@ -2,7 +2,6 @@
 
 #include "kernels/cuda/attention_decode.h"
 #include "kernels/cuda/hot_buffer.h"
-#include "kernels/cuda/select.h"
 #include "kernels/cuda/sketch.h"
 
 #include <sys/mman.h>
@@ -19,18 +18,46 @@ namespace
 
 constexpr int heads = 24, kvHeads = 4;
 constexpr int contextTokens = 250000;
-constexpr int tiles = (contextTokens + 15) / 16;
+constexpr int tiles = (contextTokens + 63) / 64 * 4;
 
-/// Buffers of one agent's selection on one layer.
+constexpr int picks = 2048;
+
+/// One agent's sketch of one layer.
 struct Agent {
     DeviceArray<std::uint8_t> codes{std::size_t(kvHeads) * tiles * sketchTileBytes};
     DeviceArray<__half> scales{std::size_t(kvHeads) * tiles * 16};
+};
+
+/// One query row and its work space.
+struct Row {
     DeviceArray<__nv_bfloat16> projected{heads * 64};
-    DeviceArray<__half> scores{std::size_t(heads) * tiles * 16};
-    DeviceArray<float2> logSums{std::size_t(sketchChunks(contextTokens)) * heads};
-    DeviceArray<std::uint32_t> keys{std::size_t(tiles) * 16}, histogram{selectBins};
-    DeviceArray<uint2> candidates{selectMaxCandidates};
-    DeviceArray<std::int32_t> taken{selectMaxKeys / 32}, counters{2}, picks{2048}, numPicks{1};
+    DeviceArray<__half> maxima{std::size_t(heads) * tiles * 2};
+    DeviceArray<float2> logSums{std::size_t(sketchChunks(contextTokens)) * heads}, lines{heads};
+    DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchBins};
+    DeviceArray<uint2> candidates{sketchMaxCandidates};
+    DeviceArray<std::int32_t> counters{4}, picked{picks}, numPicks{1};
+    explicit Row(Random& random)
+        : projected(toBf16(randomBf16(random, heads * 64)))
+    {
+        histogram.zero(), counters.zero();
+    }
+    SketchQuery query(const Agent& agent, int r) const
+    {
+        return {{agent.codes.data(), agent.scales.data(), tiles},
+                projected.data(),
+                64,
+                contextTokens - 1024 + r,
+                picks,
+                maxima.data(),
+                logSums.data(),
+                lines.data(),
+                groupKeys.data(),
+                histogram.data(),
+                candidates.data(),
+                counters.data(),
+                picked.data(),
+                numPicks.data()};
+    }
 };
 
 } // namespace
@@ -44,59 +71,47 @@ void benchSketch(Report& report)
         std::memcpy(&codes[i], &bits, 8);
     }
     const std::vector<__half> scales(std::size_t(kvHeads) * tiles * 16, __float2half(0.03f));
-    constexpr int maxAgents = 8;
+    constexpr int maxAgents = 8, maxRows = 8;
     std::vector<Agent> agents(maxAgents);
-    std::vector<SketchQuery> sketchQueries;
-    std::vector<SelectQuery> selectQueries;
     for (Agent& a : agents) {
         a.codes.upload(codes);
         a.scales.upload(scales);
-        a.projected.upload(toBf16(randomBf16(random, heads * 64)));
-        a.histogram.zero(), a.taken.zero(), a.counters.zero();
-        sketchQueries.push_back({SketchView{a.codes.data(), a.scales.data(), tiles}, a.projected.data(), 64,
-                                 contextTokens - 1024, a.scores.data(), a.logSums.data(), a.keys.data(),
-                                 a.histogram.data()});
-        selectQueries.push_back({a.keys.data(), 64, contextTokens - 1024, 2048, a.histogram.data(), a.taken.data(),
-                                 a.candidates.data(), a.counters.data(), a.picks.data(), a.numPicks.data()});
     }
-    for (std::size_t i = 0; i < sketchQueries.size(); ++i)
-        sketchQueries[i].scores = agents[i % 4].scores.data();
-    const DeviceArray<SketchQuery> sketchDevice(sketchQueries);
-    const DeviceArray<SelectQuery> selectDevice(selectQueries);
+    std::vector<Row> rows;
+    for (int i = 0; i < maxAgents * maxRows; ++i)
+        rows.emplace_back(random);
     const double sketchBytes = double(contextTokens) * kvHeads * 34;
-    for (const int n : {1, 4, 8}) {
-        // Score and select together, since the selection leaves the histogram clean for the next round.
-        const auto both = [&](int, cudaStream_t stream) {
-            OCTAVO_REQUIRE(launchSketchScore(sketchDevice.data(), n, heads, kvHeads, contextTokens, 4, stream));
-            OCTAVO_REQUIRE(launchSelect(selectDevice.data(), n, contextTokens, SelectHistogram::Ready, stream));
-        };
-        const double us = medianUs(8, both);
-        bandwidthLine(report, "sketch score + top 2048, " + std::to_string(n) + " x 250K", us, n * sketchBytes);
-        const double scoreUs = medianUs(8, [&](int, cudaStream_t stream) {
-            OCTAVO_REQUIRE(launchSketchScore(sketchDevice.data(), n, heads, kvHeads, contextTokens, 4, stream));
-        });
-        bandwidthLine(report, "  of it scan and keys", scoreUs, n * sketchBytes);
-        for (Agent& a : agents)
-            a.histogram.zero(), a.taken.zero(), a.counters.zero();
-        report.line("  picks of agent 0: %d", agents[0].numPicks.download()[0]);
+    for (const auto& [n, each] : {std::pair{1, 1}, {4, 1}, {8, 1}, {1, 8}, {4, 8}, {8, 8}, {8, 4}, {8, 2}}) {
+        // The agents take turns, so that no sketch is still in L2 when it is read again.
+        const int sets = maxAgents / n, queriesOfSet = n * each;
+        std::vector<SketchQuery> queries;
+        std::vector<SketchRows> readings;
+        for (int agent = 0; agent < sets * n; ++agent) {
+            readings.push_back({std::int32_t(agent % n * each), each}); // within its set
+            for (int r = 0; r < each; ++r)
+                queries.push_back(rows[std::size_t(agent % n * each + r)].query(agents[std::size_t(agent)], r));
+        }
+        const DeviceArray<SketchQuery> queriesDevice(queries);
+        const DeviceArray<SketchRows> readingsDevice(readings);
+        const std::string name = std::to_string(n) + " agents x " + std::to_string(each) + " rows x 250K";
+        bandwidthLine(report, "sketch top 2048, " + name,
+                      medianUs(8,
+                               [&](int i, cudaStream_t stream) {
+                                   OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data() + i % sets * queriesOfSet,
+                                                                   queriesOfSet, readingsDevice.data() + i % sets * n,
+                                                                   n, each, heads, kvHeads, contextTokens, stream));
+                               }),
+                      n * sketchBytes);
+        bandwidthLine(report, "  of it the reading",
+                      medianUs(8,
+                               [&](int i, cudaStream_t stream) {
+                                   OCTAVO_REQUIRE(launchSketchScan(queriesDevice.data() + i % sets * queriesOfSet,
+                                                                   readingsDevice.data() + i % sets * n, n, each, heads,
+                                                                   kvHeads, contextTokens, stream));
+                               }),
+                      n * sketchBytes);
+        report.line("  picks of row 0: %d", rows[0].numPicks.download()[0]);
     }
-
-    std::vector<SelectQuery> many;
-    std::vector<std::uint32_t> keys(contextTokens);
-    std::vector<Agent> all(64);
-    for (Agent& a : all) {
-        for (auto& key : keys)
-            key = std::uint32_t((random.normal() * 2 + 50) * 67108864.0);
-        a.keys.upload(keys);
-        a.histogram.zero(), a.taken.zero(), a.counters.zero();
-        many.push_back({a.keys.data(), 0, contextTokens, 2048, a.histogram.data(), a.taken.data(), a.candidates.data(),
-                        a.counters.data(), a.picks.data(), a.numPicks.data()});
-    }
-    const DeviceArray<SelectQuery> manyDevice(many);
-    const double us = medianUs(8, [&](int, cudaStream_t stream) {
-        OCTAVO_REQUIRE(launchSelect(manyDevice.data(), 64, contextTokens, SelectHistogram::Missing, stream));
-    });
-    bandwidthLine(report, "top 2048 of 64 x 250K (torch.topk float32: 282 us)", us, 64.0 * contextTokens * 4);
 
     for (const int tokens : {1, 2048}) {
         const DeviceArray<__nv_bfloat16> key(toBf16(randomBf16(random, std::size_t(tokens) * 1024)));

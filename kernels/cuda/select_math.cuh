@@ -1,0 +1,68 @@
+#pragma once
+
+/// What selections by a block of threads share: sums over lower threads, and the bin of a histogram that holds the k-th
+/// largest.
+
+#include "kernels/cuda/device_utils.cuh"
+
+namespace octavo::kernels::cuda
+{
+
+/// Sum of the values of lower threads; `total` is everyone's. Scratch: 33 ints; ends with a barrier.
+__device__ __forceinline__ int exclusiveScan(int value, int* scratch, int& total)
+{
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    int inclusive = value;
+#pragma unroll
+    for (int step = 1; step < 32; step <<= 1) {
+        const int other = __shfl_up_sync(fullMask, inclusive, step);
+        if (lane >= step)
+            inclusive += other;
+    }
+    if (lane == 31)
+        scratch[warp] = inclusive;
+    __syncthreads();
+    if (warp == 0) {
+        const int own = lane < int(blockDim.x / 32) ? scratch[lane] : 0;
+        int sum = own;
+#pragma unroll
+        for (int step = 1; step < 32; step <<= 1) {
+            const int other = __shfl_up_sync(fullMask, sum, step);
+            if (lane >= step)
+                sum += other;
+        }
+        scratch[lane] = sum - own;
+        if (lane == 31)
+            scratch[32] = sum;
+    }
+    __syncthreads();
+    const int result = scratch[warp] + inclusive - value;
+    total = scratch[32];
+    __syncthreads();
+    return result;
+}
+
+/// The bin that holds the k-th largest, and how many lie above it. Every thread gets both. counts[] of `bins`, a
+/// multiple of the block's threads, bins <= 4096. The k-th exists.
+template <int Bins, int Threads>
+__device__ __forceinline__ int2 findBin(const uint32_t* counts, int k, int* scratch, int2* result)
+{
+    constexpr int each = Bins / Threads;
+    const int highest = Bins - 1 - threadIdx.x * each; // descending with the thread
+    int own = 0;
+#pragma unroll
+    for (int i = 0; i < each; ++i)
+        own += static_cast<int>(counts[highest - i]);
+    int total;
+    int above = exclusiveScan(own, scratch, total);
+    if (above < k && above + own >= k) {
+        int bin = highest;
+        while (above + static_cast<int>(counts[bin]) < k)
+            above += static_cast<int>(counts[bin--]);
+        *result = int2{bin, above};
+    }
+    __syncthreads();
+    return *result;
+}
+
+} // namespace octavo::kernels::cuda

@@ -1,0 +1,449 @@
+/// From a scan's sums and maxima to the picks: keys of groups, tokens of the groups that may hold picks, the picks.
+
+#include "kernels/cuda/cuda_check.h"
+#include "kernels/cuda/select_math.cuh"
+#include "kernels/cuda/sketch_math.cuh"
+
+namespace octavo::kernels::cuda
+{
+namespace
+{
+
+constexpr int groupThreads = 1024; // a group each
+constexpr int groupBlockTokens = groupThreads * sketchGroupTokens;
+constexpr int tokenThreads = 512; // a group each
+constexpr int tokenBlockTokens = tokenThreads * sketchGroupTokens;
+constexpr int blockGroups = sketchBlockTokens / sketchGroupTokens;
+constexpr int blockTiles = sketchBlockTokens / sketchTileTokens;
+constexpr int pickThreads = 1024;
+constexpr int maxWords = sketchMaxTokens / 32;
+constexpr int wordsPerThread = maxWords / pickThreads;
+constexpr int nearbyCandidates = 3072; // kept in shared memory
+constexpr int firstBins = maxWords;    // of the keys above the threshold, and firstShift bits wide
+constexpr int firstShift = 15;
+constexpr int radixBins = 2048;
+constexpr int binShift = 22; // of sketchBins
+static_assert(sketchBins == groupThreads && (0xffffffffu >> binShift) == sketchBins - 1);
+
+enum Counter { Candidates, Threshold }; // of SketchQuery::counters
+
+/// The first token of a group that may be picked; it is one only if it is below the end and the block's end.
+__device__ __forceinline__ int firstToken(int group, int begin)
+{
+    const int block = group / blockGroups * sketchBlockTokens;
+    return max(block, begin) + group % blockGroups;
+}
+
+__device__ __forceinline__ bool groupWanted(int group, const SketchQuery& query)
+{
+    const int token = firstToken(group, query.begin);
+    return token < query.end && token < (group / blockGroups + 1) * sketchBlockTokens;
+}
+
+/// A head's slope and the negative log of its sum, both to base 2.
+__device__ __forceinline__ float2 headLine(const SketchQuery& query, int head, int heads)
+{
+    const int lane = threadIdx.x % 32;
+    const float2 pair = unpackBf16(*reinterpret_cast<const uint32_t*>(query.projected + head * sketchRank + 2 * lane));
+    const float peak = warpMax(fmaxf(fabsf(pair.x), fabsf(pair.y)));
+    const int firstChunk = query.begin / sketchChunkTokens, lastChunk = (query.end - 1) / sketchChunkTokens;
+    float maximum = -INFINITY, sum = 0.0f;
+    for (int chunk = firstChunk + lane; chunk <= lastChunk; chunk += 32) {
+        const float2 part = query.logSums[int64_t(chunk) * heads + head];
+        const float larger = fmaxf(maximum, part.x);
+        if (larger > -INFINITY)
+            sum = sum * exp2Approx(maximum - larger) + part.y * exp2Approx(part.x - larger);
+        maximum = larger;
+    }
+    const float all = warpMax(maximum);
+    const float total = warpSum(maximum > -INFINITY ? sum * exp2Approx(maximum - all) : 0.0f);
+    return {sketchSlope(peak), -(all + __log2f(total))};
+}
+
+/// The keys of groups, and how many fall in each bin.
+template <int GroupHeads>
+__global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQuery* queries, int heads, int kvHeads)
+{
+    __shared__ uint32_t bins[sketchBins];
+    __shared__ float2 lines[256];
+    allowDependentLaunch();
+    const SketchQuery query = queries[blockIdx.y];
+    const int firstBlock = query.begin / groupBlockTokens, lastBlock = (query.end - 1) / groupBlockTokens;
+    bins[threadIdx.x] = 0;
+    waitForPreviousKernel();
+    if (int(blockIdx.x) < firstBlock || int(blockIdx.x) > lastBlock)
+        return;
+    const int group = blockIdx.x * groupThreads + threadIdx.x;
+    const bool wanted = groupWanted(group, query);
+    const int groupHeads = GroupHeads ? GroupHeads : heads / kvHeads;
+    const int64_t headStride =
+        int64_t(query.sketch.capacityTiles) * (sketchTileTokens / sketchGroupTokens) * groupHeads;
+    const __half* maxima = query.maxima + int64_t(group) * groupHeads;
+    constexpr int early = GroupHeads ? 4 : 0, pairs = GroupHeads ? GroupHeads / 2 : 1;
+    __half2 ahead[early ? early : 1][pairs]; // on their way while the lines are made
+#pragma unroll
+    for (int kvHead = 0; kvHead < early; ++kvHead) {
+#pragma unroll
+        for (int h = 0; h < pairs; ++h)
+            ahead[kvHead][h] = wanted && kvHead < kvHeads
+                                   ? *reinterpret_cast<const __half2*>(maxima + kvHead * headStride + 2 * h)
+                                   : __half2{};
+    }
+    for (int head = threadIdx.x / 32; head < heads; head += groupThreads / 32) {
+        const float2 line = headLine(query, head, heads);
+        if (threadIdx.x % 32 == 0) {
+            lines[head] = line;
+            if (int(blockIdx.x) == firstBlock)
+                query.lines[head] = line;
+        }
+    }
+    __syncthreads();
+    if (wanted) {
+        float best = -INFINITY;
+        const auto use = [&](float product, int head) {
+            best = fmaxf(best, __fmaf_rn(product, lines[head].x, lines[head].y));
+        };
+#pragma unroll
+        for (int kvHead = 0; kvHead < early; ++kvHead) {
+#pragma unroll
+            for (int h = 0; h < pairs; ++h) {
+                if (kvHead < kvHeads) {
+                    use(__low2float(ahead[kvHead][h]), kvHead * groupHeads + 2 * h);
+                    use(__high2float(ahead[kvHead][h]), kvHead * groupHeads + 2 * h + 1);
+                }
+            }
+        }
+        for (int kvHead = early; kvHead < kvHeads; ++kvHead) {
+            for (int h = 0; h < groupHeads; ++h)
+                use(__half2float(maxima[kvHead * headStride + h]), kvHead * groupHeads + h);
+        }
+        const uint32_t key = sketchFixedKey(best);
+        query.groupKeys[group] = key;
+        atomicAdd(&bins[key >> binShift], 1u);
+    }
+    __syncthreads();
+    if (bins[threadIdx.x])
+        atomicAdd(query.histogram + threadIdx.x, bins[threadIdx.x]);
+}
+
+/// All heads' operands and lines of a query, for forTokensOfGroups(). Shared memory of selectionBytes().
+struct Selection {
+    SketchOperand* operands; ///< (kvHeads, 32)
+    float2* lines;           ///< (kvHeads, 8): of heads that are not there, (0, -infinity)
+};
+
+constexpr int selectionBytes(int kvHeads)
+{
+    return kvHeads * int(32 * sizeof(SketchOperand) + sketchMaxHeads * sizeof(float2));
+}
+
+/// By all threads of the block; a barrier has to follow.
+__device__ __forceinline__ Selection prepareSelection(void* shared, const SketchQuery& query, int heads, int kvHeads)
+{
+    Selection selection{static_cast<SketchOperand*>(shared), nullptr};
+    selection.lines = reinterpret_cast<float2*>(selection.operands + kvHeads * 32);
+    const int groupHeads = heads / kvHeads, lane = threadIdx.x % 32;
+    for (int kvHead = threadIdx.x / 32; kvHead < kvHeads; kvHead += blockDim.x / 32) {
+        const int h = lane / 4;
+        selection.operands[kvHead * 32 + lane] =
+            sketchOperand(h < groupHeads ? query.projected + (kvHead * groupHeads + h) * sketchRank : nullptr);
+        if (lane < sketchMaxHeads)
+            selection.lines[kvHead * sketchMaxHeads + lane] =
+                lane < groupHeads ? query.lines[kvHead * groupHeads + lane] : float2{0.0f, -INFINITY};
+    }
+    return selection;
+}
+
+/// Scores the tokens of two groups (or one and -1) by a warp: lanes with t = lane % 4 below 2 get use(token, key).
+template <typename Use>
+__device__ __forceinline__ void forTokensOfGroups(const SketchQuery& query, const Selection& selection, int kvHeads,
+                                                  int group0, int group1, Use&& use)
+{
+    const int lane = threadIdx.x % 32, g = lane / 4, t = lane % 4;
+    // Rows 0..3 and 8..11 of the product are the first group's tokens, the others the second's.
+    const int group = g < 4 ? group0 : group1, tile = g % 4;
+    const bool present = group >= 0;
+    const int64_t tiles = query.sketch.capacityTiles;
+    const int block = group / blockGroups, inBlock = group % blockGroups;
+    const uint8_t* codes =
+        query.sketch.codes + (int64_t(block) * blockTiles + tile) * sketchTileBytes + (inBlock * 4 + t) * 16;
+    const __half* scales = query.sketch.scales + int64_t(block) * sketchBlockTokens + inBlock * 8 + tile * 2;
+    float best[2] = {-INFINITY, -INFINITY};
+#pragma unroll 4
+    for (int kvHead = 0; kvHead < kvHeads; ++kvHead) {
+        uint4 words{};
+        uint32_t scale = 0;
+        if (present) {
+            words = *reinterpret_cast<const uint4*>(codes + kvHead * tiles * sketchTileBytes);
+            scale = *reinterpret_cast<const uint32_t*>(scales + kvHead * tiles * sketchTileTokens);
+        }
+        float u[4];
+        sketchProducts(unpackTile(words), selection.operands[kvHead * 32 + lane], productScales(scale), u);
+        const float4 line = *reinterpret_cast<const float4*>(selection.lines + kvHead * sketchMaxHeads + 2 * t);
+#pragma unroll
+        for (int row = 0; row < 2; ++row) {
+            const float2 rounded = __half22float2(__floats2half2_rn(u[2 * row], u[2 * row + 1]));
+            best[row] =
+                fmaxf(best[row], fmaxf(__fmaf_rn(rounded.x, line.x, line.y), __fmaf_rn(rounded.y, line.z, line.w)));
+        }
+    }
+    const float first = warpMax<3>(best[0]), second = warpMax<3>(best[1]);
+    const int token = block * sketchBlockTokens + tile * sketchTileTokens + inBlock + (t == 1 ? 8 : 0);
+    const bool inside = present && t < 2 && token >= query.begin && token < query.end;
+    use(inside ? token : -1, sketchFixedKey(t == 0 ? first : second));
+}
+
+/// Keys of all tokens in the groups whose bin is not below the k-th group's: there are k tokens among them at least.
+__global__ void __launch_bounds__(tokenThreads) sketchTokenKernel(const SketchQuery* queries, int heads, int kvHeads)
+{
+    extern __shared__ __align__(16) uint8_t shared[];
+    uint2* out = reinterpret_cast<uint2*>(shared); // (tokenBlockTokens)
+    __shared__ uint32_t bins[sketchBins];
+    __shared__ int list[tokenThreads];
+    __shared__ int scratch[33];
+    __shared__ int2 found;
+    __shared__ int listed, written, base;
+    allowDependentLaunch();
+    const SketchQuery query = queries[blockIdx.y];
+    if (threadIdx.x == 0) {
+        listed = written = 0;
+        found = int2{0, 0}; // fewer groups than picks: all of them are looked at
+    }
+    waitForPreviousKernel();
+    const int firstBlock = query.begin / tokenBlockTokens;
+    if (int(blockIdx.x) < firstBlock || int(blockIdx.x) * tokenBlockTokens >= query.end || query.k <= 0)
+        return;
+    for (int i = threadIdx.x; i < sketchBins; i += tokenThreads)
+        bins[i] = __ldcg(query.histogram + i);
+    const int group = blockIdx.x * tokenThreads + threadIdx.x;
+    const bool wanted = groupWanted(group, query);
+    const uint32_t groupKey = wanted ? query.groupKeys[group] : 0;
+    const Selection selection = prepareSelection(shared + tokenBlockTokens * sizeof(uint2), query, heads, kvHeads);
+    __syncthreads();
+    const uint32_t threshold = uint32_t(findBin<sketchBins, tokenThreads>(bins, query.k, scratch, &found).x);
+    if (int(blockIdx.x) == firstBlock && threadIdx.x == 0)
+        query.counters[Threshold] = int(threshold);
+    if (wanted && groupKey >> binShift >= threshold)
+        list[atomicAdd(&listed, 1)] = group;
+    __syncthreads();
+    const int lane = threadIdx.x % 32;
+    for (int pair = threadIdx.x / 32 * 2; pair < listed; pair += tokenThreads / 32 * 2) {
+        forTokensOfGroups(query, selection, kvHeads, list[pair], pair + 1 < listed ? list[pair + 1] : -1,
+                          [&](int token, uint32_t key) {
+                              const bool taken = token >= 0 && key >> binShift >= threshold;
+                              const unsigned all = __ballot_sync(fullMask, taken);
+                              int at = 0;
+                              if (lane == 0 && all)
+                                  at = atomicAdd(&written, __popc(all));
+                              at = __shfl_sync(fullMask, at, 0) + __popc(all & ((1u << lane) - 1));
+                              if (taken)
+                                  out[at] = uint2{key, uint32_t(token)};
+                          });
+    }
+    __syncthreads();
+    if (written == 0)
+        return;
+    if (threadIdx.x == 0)
+        base = atomicAdd(query.counters + Candidates, written);
+    __syncthreads();
+    for (int i = threadIdx.x; i < written; i += tokenThreads) {
+        if (base + i < sketchMaxCandidates)
+            query.candidates[base + i] = out[i];
+    }
+}
+
+/// The k-th largest key among the candidates and how many of that key are needed, by radix.
+template <typename ForEach>
+__device__ __forceinline__ uint32_t kthKey(int& need, uint32_t* bins, int* scratch, int2* found, ForEach&& forEach)
+{
+    uint32_t prefix = 0;
+    const auto narrow = [&](int shift, int bits, int above) { // above: bits that are known
+        __syncthreads();
+        for (int i = threadIdx.x; i < radixBins; i += pickThreads)
+            bins[i] = 0;
+        __syncthreads();
+        forEach([&](int, uint32_t key) {
+            if (above == 0 || key >> (32 - above) == prefix >> (32 - above))
+                atomicAdd(&bins[key >> shift & ((1u << bits) - 1)], 1u);
+        });
+        __syncthreads();
+        const int2 bin = findBin<radixBins, pickThreads>(bins, need, scratch, found);
+        prefix |= uint32_t(bin.x) << shift;
+        need -= bin.y;
+    };
+    narrow(21, 11, 0);
+    narrow(10, 11, 11);
+    narrow(0, 10, 22);
+    return prefix;
+}
+
+__global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuery* queries, int heads, int kvHeads)
+{
+    extern __shared__ __align__(16) uint8_t shared[];
+    uint32_t* taken = reinterpret_cast<uint32_t*>(shared);       // (maxWords): bits of the tokens
+    uint32_t* bins = taken + maxWords;                           // (firstBins), later bits of equal tokens
+    uint2* members = reinterpret_cast<uint2*>(bins + firstBins); // (pickThreads): of the k-th's bin
+    uint2* nearby = members + pickThreads; // the first candidates, or operands where all tokens are scored
+    __shared__ int scratch[33];
+    __shared__ int2 found;
+    __shared__ int numMembers;
+    allowDependentLaunch();
+    const SketchQuery query = queries[blockIdx.x];
+    for (int i = threadIdx.x; i < maxWords + firstBins; i += pickThreads)
+        taken[i] = 0;
+    if (threadIdx.x == 0)
+        numMembers = 0;
+    waitForPreviousKernel();
+    const int k = min(query.k, query.end - query.begin);
+    query.histogram[threadIdx.x] = 0;
+    if (k <= 0) {
+        if (threadIdx.x == 0)
+            *query.numPicks = 0;
+        return;
+    }
+    const int candidates = __ldcg(query.counters + Candidates);
+    const uint32_t threshold = uint32_t(__ldcg(query.counters + Threshold));
+#pragma unroll
+    for (int i = 0; i < nearbyCandidates / pickThreads; ++i) // beyond their number nobody looks
+        nearby[threadIdx.x + i * pickThreads] = __ldcg(query.candidates + threadIdx.x + i * pickThreads);
+    __syncthreads();
+    const auto forEachListed = [&](auto&& use) {
+        for (int i = threadIdx.x; i < candidates; i += pickThreads) {
+            const uint2 candidate = i < nearbyCandidates ? nearby[i] : __ldcg(query.candidates + i);
+            use(int(candidate.y), candidate.x);
+        }
+    };
+    const auto take = [&](int token) { atomicOr(&taken[token / 32], 1u << (token % 32)); };
+    bool done = false;
+    if (candidates <= sketchMaxCandidates) {
+        const auto binOf = [&](uint32_t key) {
+            return int(min((key - (threshold << binShift)) >> firstShift, uint32_t(firstBins - 1)));
+        };
+        forEachListed([&](int, uint32_t key) { atomicAdd(&bins[binOf(key)], 1u); });
+        __syncthreads();
+        const int2 bin = findBin<firstBins, pickThreads>(bins, k, scratch, &found);
+        const int inBin = int(bins[bin.x]), need = k - bin.y;
+        if (bin.x < firstBins - 1 && inBin <= pickThreads) {
+            forEachListed([&](int token, uint32_t key) {
+                if (binOf(key) > bin.x)
+                    take(token);
+                else if (binOf(key) == bin.x)
+                    members[atomicAdd(&numMembers, 1)] = uint2{key, uint32_t(token)};
+            });
+            __syncthreads();
+            if (int(threadIdx.x) < inBin) {
+                const uint2 own = members[threadIdx.x];
+                int ahead = 0;
+                for (int i = 0; i < inBin; ++i)
+                    ahead += members[i].x > own.x || (members[i].x == own.x && members[i].y < own.y);
+                if (ahead < need)
+                    take(int(own.y));
+            }
+            done = true;
+        }
+    }
+    if (!done) { // many of one key, keys far apart, or more candidates than there is room for
+        Selection selection{};
+        const bool listed = candidates <= sketchMaxCandidates;
+        __syncthreads();
+        if (!listed)
+            selection = prepareSelection(nearby, query, heads, kvHeads);
+        const auto forEach = [&](auto&& use) {
+            if (listed) {
+                forEachListed(use);
+                return;
+            }
+            const int last = (query.end + sketchBlockTokens - 1) / sketchBlockTokens * blockGroups;
+            for (int group = query.begin / sketchBlockTokens * blockGroups + int(threadIdx.x / 32) * 2; group < last;
+                 group += pickThreads / 32 * 2) {
+                const auto wanted = [&](int which) {
+                    return groupWanted(which, query) && query.groupKeys[which] >> binShift >= threshold ? which : -1;
+                };
+                const int group0 = wanted(group), group1 = wanted(group + 1);
+                if (group0 >= 0 || group1 >= 0)
+                    forTokensOfGroups(query, selection, kvHeads, group0, group1, [&](int token, uint32_t key) {
+                        if (token >= 0 && key >> binShift >= threshold)
+                            use(token, key);
+                    });
+            }
+        };
+        int need = k;
+        const uint32_t kth = kthKey(need, bins, scratch, &found, forEach);
+        __syncthreads();
+        for (int i = threadIdx.x; i < maxWords; i += pickThreads)
+            bins[i] = 0;
+        __syncthreads();
+        forEach([&](int token, uint32_t key) {
+            if (key > kth)
+                take(token);
+            else if (key == kth)
+                atomicOr(&bins[token / 32], 1u << (token % 32));
+        });
+        __syncthreads();
+        int own = 0, total;
+        for (int i = 0; i < wordsPerThread; ++i)
+            own += __popc(bins[threadIdx.x * wordsPerThread + i]);
+        int left = need - exclusiveScan(own, scratch, total); // of the equal ones the lowest
+        for (int i = 0; i < wordsPerThread; ++i) {
+            const int word = threadIdx.x * wordsPerThread + i;
+            for (uint32_t equal = bins[word]; equal && left > 0; equal &= equal - 1, --left)
+                taken[word] |= equal & (~equal + 1);
+        }
+    }
+    __syncthreads();
+
+    // A thread owns a run of words, so that ranks follow the token.
+    const int firstWord = threadIdx.x * wordsPerThread;
+    uint32_t words[wordsPerThread];
+    int picked = 0, total;
+#pragma unroll
+    for (int i = 0; i < wordsPerThread; ++i) {
+        words[i] = taken[firstWord + i];
+        picked += __popc(words[i]);
+    }
+    int at = exclusiveScan(picked, scratch, total);
+#pragma unroll
+    for (int i = 0; i < wordsPerThread; ++i) {
+        for (uint32_t word = words[i]; word; word &= word - 1)
+            query.picks[at++] = (firstWord + i) * 32 + __ffs(static_cast<int>(word)) - 1;
+    }
+    if (threadIdx.x == 0) {
+        *query.numPicks = total;
+        query.counters[Candidates] = 0;
+    }
+}
+
+} // namespace
+
+cudaError_t launchSketchPick(const SketchQuery* queries, int numQueries, const SketchRows* rows, int numRows,
+                             int maxRows, int heads, int kvHeads, std::int64_t maxTokens, cudaStream_t stream)
+{
+    if (numQueries < 0 || numQueries > 65535 || heads > 256)
+        return cudaErrorInvalidValue;
+    if (numQueries == 0)
+        return cudaSuccess;
+    OCTAVO_CUDA_TRY(launchSketchScan(queries, rows, numRows, maxRows, heads, kvHeads, maxTokens, stream));
+    if (maxTokens == 0)
+        return cudaSuccess;
+    const int groupHeads = heads / kvHeads;
+    const auto groupKernel = groupHeads == 6   ? sketchGroupKernel<6>
+                             : groupHeads == 2 ? sketchGroupKernel<2>
+                                               : sketchGroupKernel<0>;
+    const auto blocks = [&](int tokens) {
+        return dim3(static_cast<unsigned>((maxTokens + tokens - 1) / tokens), numQueries);
+    };
+    OCTAVO_CUDA_TRY(
+        launchDependent(groupKernel, blocks(groupBlockTokens), groupThreads, 0, stream, queries, heads, kvHeads));
+    const int tokenBytes = tokenBlockTokens * int(sizeof(uint2)) + selectionBytes(kvHeads);
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(sketchTokenKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tokenBytes));
+    OCTAVO_CUDA_TRY(launchDependent(sketchTokenKernel, blocks(tokenBlockTokens), tokenThreads, tokenBytes, stream,
+                                    queries, heads, kvHeads));
+    constexpr int pickBytes = (maxWords + firstBins) * 4 + (pickThreads + nearbyCandidates) * int(sizeof(uint2));
+    static_assert(selectionBytes(sketchMaxKvHeads) <= nearbyCandidates * int(sizeof(uint2)));
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(sketchPickKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, pickBytes));
+    OCTAVO_CUDA_TRY(
+        launchDependent(sketchPickKernel, numQueries, pickThreads, pickBytes, stream, queries, heads, kvHeads));
+    return cudaGetLastError();
+}
+
+} // namespace octavo::kernels::cuda
