@@ -64,7 +64,7 @@ def draw(builder, tokens, kinds):
         used += len(head) + len(new_ids) + 1
         if used > tokens or len(turns) == 10:
             break
-        turns.append((kind, head, new_ids, builder.turn(question, old)[1], weights > 2.5))
+        turns.append((kind, head, new_ids, builder.turn(question, old)[1], weights == S.POINTING))
     return (context.repo, np.array(ids, dtype=np.uint16), turns) if turns else draw(builder, tokens, kinds)
 
 

@@ -15,7 +15,7 @@ TOKENS = 65536  # of one step on one GPU; one row where rows are longer
 AHEAD = 3  # tokens past a row that targets and drafts need
 # Until which share of the time, rows of which lengths. The hop from a name over its file to the path forms on short
 # contexts, the long ones teach it to last.
-PLAN = [(0.45, {4096: 0.5, 16384: 0.42, 65536: 0.08}), (1.0, {4096: 0.3, 16384: 0.4, 65536: 0.23, 131072: 0.07})]
+PLAN = [(0.25, {4096: 0.42, 16384: 0.42, 65536: 0.16}), (1.0, {4096: 0.28, 16384: 0.37, 65536: 0.26, 131072: 0.09})]
 LENGTHS = sorted({length for _, shares in PLAN for length in shares})
 
 
@@ -52,7 +52,7 @@ def work(repos, tokenizer_path, seed, counter, fraction, out):
     """Draws the batches of one GPU: (step, rows of ids, their weights)."""
     os.environ['TOKENIZERS_PARALLELISM'] = 'false'
     from tokenizers import Tokenizer
-    builder = S.Builder(repos, S.Coder(Tokenizer.from_file(tokenizer_path)), random.Random(seed), renaming=0.6)
+    builder = S.Builder(repos, S.Coder(Tokenizer.from_file(tokenizer_path)), random.Random(seed), renaming=0.7)
     while True:
         with counter.get_lock():
             step = counter.value

@@ -22,8 +22,12 @@ COMMENT = re.compile(r'\s*(//|/\*|\*( |/|$)|#( |$)|--|<!--)')
 # How often each kind of question is asked. The evaluation asks as v0's did, so that figures can be compared.
 EVALUATED_KINDS = {'where': 5, 'show': 6, 'doc': 4, 'lists': 2, 'line': 2, 'uses': 2, 'missing': 1, 'files': 1,
                    'params': 2, 'chat': 1}
-TRAINED_KINDS = {'where': 8, 'show': 4, 'doc': 2, 'lists': 4, 'line': 2, 'uses': 5, 'missing': 2, 'files': 0.3,
-                 'params': 4, 'chat': 0.2}
+TRAINED_KINDS = {'where': 10, 'show': 5, 'doc': 2, 'lists': 4, 'line': 4, 'uses': 8, 'missing': 2, 'files': 0.3,
+                 'params': 3, 'chat': 0.2}
+# Loss weights of answer tokens: those of paths and the first one, those that tell which line is quoted or how many
+# definitions there are, and those of gathered lists, of a quote's first characters and of its end. Others weigh 1.
+POINTING, CHOOSING, CAREFUL = 3, 4, 2
+OPENING = re.compile(r'```\w+\n|(?<=`: )`')  # what a quote begins after
 
 
 class File:
@@ -151,7 +155,7 @@ class Renamer:
         folders = [self.folders[f] for f in folders]
         stem, dot, ending = name.rpartition('.')
         stem = self.word(stem)
-        if self.paths and self.rng.random() < 0.25:  # nearly the same as another one
+        if self.paths and self.rng.random() < 0.35:  # nearly the same as another one
             other = self.rng.choice(self.paths)
             *other_folders, other_name = other.split('/')
             other_stem = other_name.rpartition('.')[0]
@@ -190,6 +194,7 @@ class Context:
         self.unique = [k for k, v in self.table.items() if len(v) == 1]
         self.few = [k for k, v in self.table.items() if len(v) <= 3]
         self.several = [k for k in self.few if len(self.table[k]) > 1]
+        self.thrice = [k for k in self.several if len(self.table[k]) == 3]
         self.bodies = [w.text() for w in windows]
         self.text = '\n'.join(self.bodies)
         self.asked = set()
@@ -198,7 +203,9 @@ class Context:
         """(kind, question, answer), or None where the draw gave none."""
         kind = self.rng.choices(self.kinds, self.shares)[0]
         if kind in ('where', 'uses'):
-            names = self.several if self.hard and self.several and self.rng.random() < 0.15 else self.few
+            names = self.few
+            if self.hard and self.several and self.rng.random() < (0.4 if kind == 'where' else 0.15):
+                names = self.thrice if self.thrice and self.rng.random() < 0.4 else self.several
         else:
             names = self.unique
         subject = None
@@ -215,8 +222,16 @@ class Context:
             if kind != 'line' and key in self.asked:
                 return None
             self.asked.add(key)
+            if kind in ('where', 'show', 'doc', 'params') and self.opens_line(subject) and self.rng.random() < 0.4:
+                return None
         pair = getattr(self, 'ask_' + kind)(subject)
         return (kind,) + pair if pair else None
+
+    def opens_line(self, name):
+        """Whether little stands before the name where it is defined, so that the quote's beginning is easy."""
+        w, _, first, _ = self.table[name][0]
+        line = w.lines[first].strip()
+        return len(self.table[name]) == 1 and 0 <= line.find(name) <= 9
 
     def questions(self, count):
         """Up to `count` of (kind, question, answer)."""
@@ -291,11 +306,22 @@ class Context:
             i = self.rng.randrange(w.lo, w.hi)
             line = w.lines[i].strip()
             if 20 <= len(line) <= 100 and '`' not in line and self.text.count(line) == 1:
+                if self.hard and self.rng.random() < 0.6:
+                    line = self.piece(line) or line
                 around = '\n'.join(w.lines[max(w.lo, i - 2) if self.past else i:min(w.hi, i + 3)])
                 question = self.rng.choice([f'Which file contains `{line}`?', f'Where is the line `{line}`?',
                                             f'Find `{line}`.'])
                 return question, f'That line is in `{w.path}`:\n\n{fence(w.path, around)}'
         return None
+
+    def piece(self, line):
+        """Words from inside a line that stand nowhere else, so that the quote must begin before them; else None."""
+        words = [m.start() for m in re.finditer(r'(?<=\W)\w', line[3:])]
+        if not words:
+            return None
+        begin = 3 + self.rng.choice(words)
+        part = line[begin:begin + self.rng.randint(10, 40)].strip()
+        return part if len(part) >= 8 and self.text.count(part) == 1 else None
 
     def ask_uses(self, name):
         """Each file with its first line that holds the name as a word, definitions and comments apart."""
@@ -314,6 +340,8 @@ class Context:
                         break
         if not 1 <= len(hits) <= 6 or any(len(line) > 140 for _, line in hits):
             return None
+        if self.hard and hits[0][1].find(name) < 4 and self.rng.random() < 0.4:
+            return None  # such a quote's beginning is easy
         question = self.rng.choice([f'Where is `{name}` used?', f'Who uses `{name}`?', f'Find the uses of {name}.',
                                     f'Which code refers to `{name}`?'])
         return question, f'`{name}` is used here:\n\n' + '\n'.join(f'- `{p}`: `{line}`' for p, line in hits)
@@ -425,19 +453,32 @@ class Builder:
             + [special['<|im_start|>']] + encode('assistant\n')
 
     def turn(self, question, answer, paths=(), gathered=False):
-        """(head, answer ids, their weights): first tokens and paths weigh three times what quoted text does; where a
-        quote begins, and all of a gathered list, twice."""
+        """(head, answer ids, their loss weights)."""
         ids, starts = self.coder.encode_with_starts(answer)
-        weights = np.full(len(ids) + 1, 2 if gathered else 1, dtype=np.float16)
-        weights[0] = 3
+        weights = np.full(len(ids) + 1, CAREFUL if gathered else 1, dtype=np.float16)
         starts = np.array(starts)
-        for quote in re.finditer(r'```\w+\n', answer):
-            weights[:-1][(starts >= quote.end()) & (starts < quote.end() + 24)] = 2
+
+        def weigh(begin, end, weight):
+            weights[:-1][(starts >= begin) & (starts < end)] = weight
+
+        asked = re.search('`(.+)`', question) if answer.startswith('That line') else None
+        subject = asked or re.match(r'(?:The signature of )?`([^`]+)` (?:is defined in|is used|in) ', answer)
+        for quote in OPENING.finditer(answer):
+            weigh(quote.end(), quote.end() + 24, CAREFUL)
+            line_end = answer.find('\n', quote.end())
+            named = answer.find(subject.group(1), quote.end(), line_end) if subject else -1
+            if named >= 0:  # until the name comes, nothing but the line's place tells how it goes on
+                weigh(quote.end(), max(named, quote.end() + 1), CHOOSING)
+        if answer.endswith('\n```'):
+            weigh(len(answer) - 4, len(answer), CAREFUL)
+        if subject and subject.group(0).endswith(' is defined in '):  # a path or a number
+            weigh(subject.end() - 1, subject.end() + 1, CHOOSING)
         for path in paths:
             at = answer.find('`' + path + '`')
             while at >= 0:
-                weights[:-1][(starts >= at) & (starts < at + len(path) + 2)] = 3
+                weigh(at, at + len(path) + 2, POINTING)
                 at = answer.find('`' + path + '`', at + 1)
+        weights[0] = POINTING
         return self.question_ids(question), ids + [self.coder.special['<|im_end|>']], weights
 
     def sample(self, length):
@@ -447,8 +488,8 @@ class Builder:
         closing = self.coder.encode('\n')
         while len(ids) < length:
             left = length - len(ids)
-            share = rng.uniform(0.3, 0.7) if left <= 8192 else rng.uniform(0.5, 0.88) if left <= 20000 \
-                else rng.uniform(0.7, 0.92)
+            share = rng.uniform(0.3, 0.7) if left <= 8192 else rng.uniform(0.4, 0.82) if left <= 20000 \
+                else rng.uniform(0.55, 0.9)
             context = self.context(max(300, int(left * share)), TRAINED_KINDS, hard=True)
             base = self.render(context)
             ids += base
