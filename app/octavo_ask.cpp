@@ -51,6 +51,14 @@ const char* stateName(MessageState state)
     }
 }
 
+/// The first words of a quote, so that it is found again in the answer above.
+QString beginningOf(const QString& answer, const agents::Citation& quote)
+{
+    constexpr qsizetype longest = 48;
+    const QString line = answer.mid(quote.textStart, quote.textLength).trimmed().section(u'\n', 0, 0).simplified();
+    return line.size() > longest ? line.left(longest - 1) + QChar(0x2026) : line;
+}
+
 /// One question on its way; printed in the order they were asked.
 struct Item {
     QString question;
@@ -237,16 +245,17 @@ private:
             out << "Broke off: " << item.answer.problem.toStdString() << '\n';
         else if (item.answer.state != MessageState::Complete)
             out << "Ended early: " << stateName(item.answer.state) << '\n';
+        int quote = 0;
         for (const agents::Citation& citation : item.answer.citations) {
             if (citation.kind != agents::CitationKind::Quote)
                 continue;
-            out << "  " << stateName(citation.state);
+            out << "  quote " << ++quote << "  " << stateName(citation.state);
             if (!citation.path.isEmpty()) {
                 out << "  " << citation.displayPath.toStdString() << ':' << citation.line;
                 if (citation.lastLine > citation.line)
                     out << '-' << citation.lastLine;
             }
-            out << '\n';
+            out << "  " << terminalText(beginningOf(item.answer.text, citation)) << '\n';
         }
         const agents::AnswerFigures& f = item.answer.figures;
         if (f.newTokens > 0)
@@ -266,6 +275,8 @@ private:
                 {"last_line", citation.lastLine},
                 {"verified", citation.state == CitationState::Verified},
                 {"state", stateName(citation.state)},
+                {"start", citation.textStart}, // in the answer, in UTF-16 units
+                {"length", citation.textLength},
             });
         const agents::AnswerFigures& f = item.answer.figures;
         const auto known = [](double value) { return value < 0 ? QJsonValue() : QJsonValue(value); };
