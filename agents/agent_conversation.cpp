@@ -157,7 +157,7 @@ QList<StoredMessage> Agent::Private::storedMessages() const
 void Agent::Private::takeLatePane(const StoredPane& pane)
 {
     if (name == defaultName())
-        q->setName(pane.name);
+        q->setName(nameFrom(pane.name));
     if (!pane.draft.isEmpty() && pane.draft != draft)
         q->setDraft(draft.isEmpty() ? pane.draft : pane.draft + QStringLiteral("\n\n") + draft);
     if (context != ContextId{} || conversation != ConversationId{} || run)
@@ -168,9 +168,20 @@ void Agent::Private::takeLatePane(const StoredPane& pane)
         q->setContext(pane.context);
 }
 
+QString Agent::Private::defaultName() const
+{
+    return workbench->d->options.agentName.arg(index + 1);
+}
+
+QString Agent::Private::nameFrom(const QString& kept) const
+{
+    const bool isDefault = kept.isEmpty() || kept == QStringLiteral("Agent %1").arg(index + 1); // older stores have it
+    return isDefault ? defaultName() : kept;
+}
+
 StoredPane Agent::Private::pane() const
 {
-    return {index, name, draft, context, conversation};
+    return {index, name == defaultName() ? QString() : name, draft, context, conversation};
 }
 
 void Agent::Private::savePane()

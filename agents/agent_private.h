@@ -110,7 +110,8 @@ struct Agent::Private {
     void reset(ContextId context);
     void savePane();
     void takeLatePane(const StoredPane& pane); ///< what was kept of it, found only now
-    QString defaultName() const { return QStringLiteral("Agent %1").arg(index + 1); }
+    QString defaultName() const;
+    QString nameFrom(const QString& kept) const; ///< as the store has it: empty for one that was given none
     StoredPane pane() const;
     QList<StoredMessage> storedMessages() const; ///< as the store holds them once all writes are through
 };

@@ -47,7 +47,7 @@ Result<ModelVerdict> examine(const QString& folder, const QString& device, int a
     verdict.fileBytes = audit.fileBytes;
     verdict.weightBytes = audit.weightBytes;
     for (const auto& [format, modules] : audit.formats)
-        verdict.formats += QStringLiteral("%1: %2 modules").arg(QString::fromStdString(format)).arg(modules);
+        verdict.formats += {QString::fromStdString(format), modules};
     verdict.contextTokens = request.contextTokens;
     verdict.agents = agents;
     if (first != "cpu") {

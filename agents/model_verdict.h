@@ -7,15 +7,18 @@
 #include "engine/result.h"
 
 #include <QFuture>
+#include <QList>
 #include <QString>
 #include <QStringList>
+
+#include <utility>
 
 namespace octavo::agents {
 
 struct ModelVerdict {
     QString name;
     qint64 parameters = 0, fileBytes = 0, weightBytes = 0;
-    QStringList formats;      ///< "int4: 196 modules"
+    QList<std::pair<QString, int>> formats; ///< how many modules are "int4", "bf16", ...
     qint64 contextTokens = 0; ///< per agent, that the plan was made for
     int agents = 0;
     qint64 deviceNeeded = 0, deviceTotal = 0; ///< 0 needed: the CPU; 0 total: not known

@@ -27,6 +27,7 @@ struct WorkbenchOptions {
     int maxNewTokens = 1024;
     /// Guess tokens ahead, copied from the context or by the model's MTP layer; see engine::GenerationRequest.
     bool lookupDrafts = true, mtpDrafts = true;
+    QString agentName = QStringLiteral("Agent %1"); ///< of agents without a name of their own; %1: 1 to 8
 };
 
 /// What came of a question to all agents that have a context.

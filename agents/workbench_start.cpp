@@ -177,7 +177,7 @@ void Workbench::Private::becomeReady()
         for (const StoredPane& pane : std::as_const(panes)) {
             if (pane.index != i)
                 continue;
-            p->name = pane.name;
+            p->name = p->nameFrom(pane.name);
             p->draft = pane.draft;
             p->context = entry(pane.context) != nullptr ? pane.context : ContextId{};
             p->conversation = pane.conversation;

@@ -1,16 +1,71 @@
 #include "ui/command_palette.h"
 
+#include "ui/controls.h"
 #include "ui/theme.h"
 
 #include <QKeyEvent>
 #include <QLineEdit>
 #include <QListView>
+#include <QPainter>
 #include <QStandardItemModel>
+#include <QStyledItemDelegate>
 #include <QVBoxLayout>
 
 #include <algorithm>
 
 namespace octavo::ui {
+
+namespace {
+
+constexpr int rowPadding = 8, iconGap = 10;
+
+/// A command: its icon, its name, and at the right its keys.
+class CommandDelegate final : public QStyledItemDelegate
+{
+public:
+    using QStyledItemDelegate::QStyledItemDelegate;
+
+    QSize sizeHint(const QStyleOptionViewItem&, const QModelIndex&) const override
+    {
+        return {100, qMax(metrics::controlHeight, QFontMetrics(font(TextRole::Body)).height() + rowPadding)};
+    }
+
+    void paint(QPainter* painter, const QStyleOptionViewItem& option, const QModelIndex& index) const override
+    {
+        painter->save();
+        painter->setRenderHint(QPainter::Antialiasing);
+        const bool selected = option.state & QStyle::State_Selected;
+        if (selected || (option.state & QStyle::State_MouseOver)) {
+            painter->setPen(Qt::NoPen);
+            painter->setBrush(selected ? colors().question : mixed(colors().panel, colors().hover, 0.7));
+            painter->drawRoundedRect(option.rect, metrics::radius, metrics::radius);
+        }
+        const int side = qRound(16 * Theme::instance()->textScale());
+        const QRect inner = option.rect.adjusted(rowPadding, 0, -rowPadding, 0);
+        QRect mark(inner.left(), inner.center().y() - side / 2 + 1, side, side);
+        QRect text = inner.adjusted(side + iconGap, 0, 0, 0);
+        const bool mirrored = option.direction == Qt::RightToLeft;
+        if (mirrored) {
+            mark.moveRight(inner.right());
+            text = inner.adjusted(0, 0, -side - iconGap, 0);
+        }
+        index.data(Qt::DecorationRole).value<QIcon>().paint(painter, mark);
+        const Qt::Alignment atStart = (mirrored ? Qt::AlignRight : Qt::AlignLeft) | Qt::AlignVCenter;
+        const Qt::Alignment atEnd = (mirrored ? Qt::AlignLeft : Qt::AlignRight) | Qt::AlignVCenter;
+        const QString keys = index.data(CommandPalette::KeyRole).toString();
+        const QFontMetrics small(font(TextRole::Small)), body(font(TextRole::Body));
+        painter->setFont(font(TextRole::Small));
+        painter->setPen(colors().muted);
+        painter->drawText(text, int(atEnd), keys);
+        const int room = text.width() - small.horizontalAdvance(keys) - iconGap;
+        painter->setFont(font(TextRole::Body));
+        painter->setPen(colors().text);
+        painter->drawText(text, int(atStart), body.elidedText(index.data().toString(), Qt::ElideRight, room));
+        painter->restore();
+    }
+};
+
+} // namespace
 
 int commandScore(const QString& letters, const QString& name)
 {
@@ -40,8 +95,10 @@ CommandPalette::CommandPalette(const QList<QAction*>& actions, QWidget* parent)
     , m_field(new QLineEdit)
     , m_list(new QListView)
     , m_model(new QStandardItemModel(this))
+    , m_none(new TextLabel(tr("No command has these letters."), TextRole::Body, Tone::Muted))
 {
     setWindowTitle(tr("Commands"));
+    setWindowFlag(Qt::FramelessWindowHint);
     setModal(true);
     setAttribute(Qt::WA_DeleteOnClose);
     for (QAction* action : actions)
@@ -49,20 +106,28 @@ CommandPalette::CommandPalette(const QList<QAction*>& actions, QWidget* parent)
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(metrics::padding, metrics::padding, metrics::padding, metrics::padding);
     layout->addWidget(m_field);
-    layout->addWidget(m_list);
+    layout->addWidget(m_list, 1);
+    layout->addWidget(m_none, 1, Qt::AlignTop);
     m_field->setPlaceholderText(tr("What do you want to do?"));
     m_field->setAccessibleName(tr("Command"));
     m_field->installEventFilter(this);
     m_list->setModel(m_model);
+    m_list->setItemDelegate(new CommandDelegate(m_list));
+    m_list->setFrameShape(QFrame::NoFrame);
+    m_list->setUniformItemSizes(true);
+    m_list->setMouseTracking(true);
     m_list->setAccessibleName(tr("Matching commands"));
     m_list->setEditTriggers(QAbstractItemView::NoEditTriggers);
     m_list->setFocusPolicy(Qt::NoFocus);
     connect(m_field, &QLineEdit::textChanged, this, &CommandPalette::filter);
     connect(m_list, &QListView::clicked, this, &CommandPalette::run);
     filter({});
-    resize(520, 420);
-    if (parent)
+    const double scale = Theme::instance()->textScale();
+    resize(int(560 * scale), int(440 * scale));
+    if (parent) {
+        resize(size().boundedTo(parent->size() - QSize(80, 120)));
         move(parent->mapToGlobal(QPoint((parent->width() - width()) / 2, 80)));
+    }
 }
 
 void CommandPalette::filter(const QString& text)
@@ -87,13 +152,26 @@ void CommandPalette::filter(const QString& text)
         QString words = match.action->text();
         words.remove(u'&');
         const QString key = match.action->shortcut().toString(QKeySequence::NativeText);
-        auto* item =
-            new QStandardItem(match.action->icon(), key.isEmpty() ? words : words + QStringLiteral("   ") + key);
+        auto* item = new QStandardItem(match.action->icon(), words);
+        item->setData(key, KeyRole);
+        item->setData(key.isEmpty() ? words : words + QStringLiteral(", ") + key, Qt::AccessibleTextRole);
         item->setData(match.index, Qt::UserRole);
         m_model->appendRow(item);
     }
-    if (m_model->rowCount() > 0)
+    const bool any = m_model->rowCount() > 0;
+    m_list->setVisible(any);
+    m_none->setVisible(!any);
+    if (any)
         m_list->setCurrentIndex(m_model->index(0, 0));
+}
+
+/// Without a frame of the desktop's, one of ours.
+void CommandPalette::paintEvent(QPaintEvent*)
+{
+    QPainter painter(this);
+    painter.fillRect(rect(), colors().panel);
+    painter.setPen(colors().line);
+    painter.drawRect(rect().adjusted(0, 0, -1, -1));
 }
 
 void CommandPalette::run()

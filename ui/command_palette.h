@@ -6,6 +6,7 @@
 #include <QDialog>
 #include <QPointer>
 
+class QLabel;
 class QLineEdit;
 class QListView;
 class QStandardItemModel;
@@ -20,8 +21,12 @@ public:
     explicit CommandPalette(const QList<QAction*>& actions, QWidget* parent);
 
     QLineEdit* field() const { return m_field; }
+    QListView* list() const { return m_list; }
+
+    static constexpr int KeyRole = Qt::UserRole + 1; ///< of the list's rows: the command's keys, as people read them
 
 protected:
+    void paintEvent(QPaintEvent* event) override;
     bool eventFilter(QObject* watched, QEvent* event) override;
 
 private:
@@ -32,6 +37,7 @@ private:
     QLineEdit* m_field;
     QListView* m_list;
     QStandardItemModel* m_model;
+    QLabel* m_none; ///< instead of an empty list
 };
 
 /// How well `letters` fit `name` as a subsequence: negative for not at all; word starts and runs count more.

@@ -58,7 +58,7 @@ HeaderBar::HeaderBar(QWidget* parent)
     : QWidget(parent)
     , m_add(makeButton(tr("+ Add repository")))
     , m_ask(new QLineEdit)
-    , m_askKey(new Chip(tr("Ctrl \u21e7 A")))
+    , m_askKey(new Chip)
     , m_shape(makeButton(gridShapeLabel(GridShape::EightWide)))
     , m_compare(makeButton(tr("Compare")))
     , m_model(new TextLabel({}, TextRole::Small, Tone::Muted))
@@ -93,7 +93,7 @@ HeaderBar::HeaderBar(QWidget* parent)
     inside->addStretch();
     inside->addWidget(m_askKey, 0, Qt::AlignVCenter);
     connect(m_ask, &QLineEdit::textChanged, this,
-            [this](const QString& text) { m_askKey->setVisible(text.isEmpty()); });
+            [this](const QString& text) { m_askKey->setVisible(text.isEmpty() && !m_askKey->text().isEmpty()); });
     connect(m_ask, &QLineEdit::returnPressed, this, [this] {
         const QString question = m_ask->text().trimmed();
         if (!question.isEmpty())
@@ -129,6 +129,17 @@ void HeaderBar::setModelLine(const QString& text, const QString& tip)
 {
     m_model->setText(text);
     m_model->setToolTip(plainTip(tip));
+}
+
+void HeaderBar::setAskKey(const QString& key)
+{
+    m_askKey->setText(key);
+    m_askKey->setVisible(!key.isEmpty() && m_ask->text().isEmpty());
+}
+
+void HeaderBar::openMainMenu()
+{
+    m_more->showMenu();
 }
 
 void HeaderBar::setReady(bool ready)

@@ -22,6 +22,9 @@ public:
     void setReady(bool ready); ///< asking needs a loaded model
     QLineEdit* askField() const { return m_ask; }
     QMenu* mainMenu() const { return m_menu; }
+    void openMainMenu();
+    /// The key that leads to the field, as it is shown in it.
+    void setAskKey(const QString& key);
     QPushButton* compareButton() const { return m_compare; }
 
 signals:

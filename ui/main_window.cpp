@@ -448,7 +448,7 @@ void MainWindow::exportTo(const QString& path)
     const bool json = path.endsWith(u".json", Qt::CaseInsensitive);
     const QByteArray content = json ? conversationAsJson(agent) : conversationAsMarkdown(agent).toUtf8();
     takeUp(writeFile(path, content), this, [this, path](const Result<void>& written) {
-        m_notices->tell(written ? tr("Exported to %1").arg(path) : QString::fromStdString(written.error().message));
+        m_notices->tell(written ? tr("Exported to %1").arg(path) : problemText(written.error()));
     });
 }
 

@@ -60,10 +60,13 @@ void MainWindow::makeCommands()
 
     add(
         "addRepository", tr("Add repository\u2026"), "Ctrl+O", [this] { emit addRepositoryRequested(); }, "plus");
-    add("askAll", tr("Ask all agents"), "Ctrl+Shift+A", [this] {
+    QAction* ask = add("askAll", tr("Ask all agents"), "Ctrl+Shift+A", [this] {
         m_header->askField()->setFocus(Qt::ShortcutFocusReason);
         m_header->askField()->selectAll();
-    });
+    }, "send");
+    const auto showAskKey = [this, ask] { m_header->setAskKey(ask->shortcut().toString(QKeySequence::NativeText)); };
+    connect(ask, &QAction::changed, this, showAskKey);
+    showAskKey();
     const auto stopAll = [this] {
         for (Pane* pane : m_grid->panes())
             pane->stop();
@@ -90,40 +93,43 @@ void MainWindow::makeCommands()
         else
             this->undoDelete(m_deleted.back().first);
     };
-    add("undoDelete", tr("Bring back the deleted conversation"), "Ctrl+Shift+T", undoDelete);
+    add("undoDelete", tr("Bring back the deleted conversation"), "Ctrl+Shift+T", undoDelete, "undo");
     menu->addSeparator();
     add(
         "zoom", tr("Zoom the pane, and back"), "F11", [this] { m_grid->setZoomed(!m_grid->isZoomed()); }, "zoom");
-    add("nextPane", tr("Next pane"), "F6", [this] { stepPane(1); });
-    add("previousPane", tr("Previous pane"), "Shift+F6", [this] { stepPane(-1); });
-    add("movePaneForward", tr("Move pane forward"), "Alt+Shift+Right", [movePane] { movePane(1); });
-    add("movePaneBack", tr("Move pane back"), "Alt+Shift+Left", [movePane] { movePane(-1); });
+    paneOnly(add("chooseContext", tr("Choose the pane's context"), "Ctrl+L", withPane(&Pane::chooseContext), "folder"));
+    add("nextPane", tr("Next pane"), "F6", [this] { stepPane(1); }, "right");
+    add("previousPane", tr("Previous pane"), "Shift+F6", [this] { stepPane(-1); }, "left");
+    add("movePaneForward", tr("Move pane forward"), "Alt+Shift+Right", [movePane] { movePane(1); }, "right");
+    add("movePaneBack", tr("Move pane back"), "Alt+Shift+Left", [movePane] { movePane(-1); }, "left");
     const auto nextGrid = [this] { m_grid->setShape(GridShape((int(m_grid->shape()) + 1) % 5)); };
     add("nextGrid", tr("Next grid"), "Ctrl+G", nextGrid, "grid");
     const auto compare = [this] { m_header->compareButton()->toggle(); };
     add("compare", tr("Compare answers"), "Ctrl+Shift+M", compare, "compare");
     add("toggleDashboard", tr("Show or hide the dashboard"), "Ctrl+Shift+D",
-        [this] { m_dashboardDock->setVisible(!m_dashboardDock->isVisible()); });
+        [this] { m_dashboardDock->setVisible(!m_dashboardDock->isVisible()); }, "dashboard");
     const auto floatDashboard = [this] {
         m_dashboardDock->setFloating(!m_dashboardDock->isFloating());
         m_dashboardDock->show();
     };
     add("floatDashboard", tr("Float or dock the dashboard"), "", floatDashboard, "float");
     add("toggleContexts", tr("Show or hide the contexts"), "Ctrl+B",
-        [this] { m_sideDock->setVisible(!m_sideDock->isVisible()); });
+        [this] { m_sideDock->setVisible(!m_sideDock->isVisible()); }, "sidebar");
     menu->addSeparator();
     QAction* palette = add(
         "palette", tr("Commands\u2026"), "Ctrl+K", [this] { openPalette(); }, "search");
     setDefaultKeys(palette, palette->objectName(),
-                   {QKeySequence(QStringLiteral("Ctrl+K")), QKeySequence(QStringLiteral("Ctrl+Shift+P"))});
+                   {QKeySequence(QStringLiteral("Ctrl+K")), QKeySequence(QStringLiteral("Ctrl+Shift+P")),
+                    QKeySequence(QStringLiteral("F1"))});
+    add("mainMenu", tr("Main menu"), "F10", [this] { m_header->openMainMenu(); }, "more");
     add(
         "settings", tr("Settings"), "Ctrl+,", [this] { emit settingsRequested(); }, "settings");
-    add("quit", tr("Quit"), "Ctrl+Q", [this] { close(); });
+    add("quit", tr("Quit"), "Ctrl+Q", [this] { close(); }, "quit");
     for (int i = 0; i < agents::numAgents; ++i) {
         const QByteArray id = "pane" + QByteArray::number(i + 1);
         const QKeySequence key(QStringLiteral("Ctrl+%1").arg(i + 1));
         command(
-            id.constData(), tr("Go to pane %1").arg(i + 1), {key}, [this, i] { focusPane(i); }, "");
+            id.constData(), tr("Go to pane %1").arg(i + 1), {key}, [this, i] { focusPane(i); }, "pane");
     }
 }
 

@@ -46,6 +46,7 @@ int runWindow(const agents::WorkbenchOptions& options, const WindowStart& start)
     agents::WorkbenchOptions chosen = options;
     const StartupSettings settings = StartupSettings::load();
     settings.applyTo(chosen, start.given);
+    chosen.agentName = MainWindow::tr("Agent %1");
     agents::Workbench workbench(chosen);
     MainWindow window(&workbench);
     window.setDashboard(new DashboardPanel(&workbench));

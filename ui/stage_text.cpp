@@ -29,6 +29,14 @@ QString stageText(const QString& stage)
         if (stage == QLatin1String(english))
             return words;
     }
+    const std::pair<QLatin1String, QString> ofDevice[] = {
+        {QLatin1String("Preparing "), StageWords::tr("Preparing %1")},
+        {QLatin1String("Quantising the weights for "), StageWords::tr("Quantising the weights for %1")},
+    };
+    for (const auto& [english, words] : ofDevice) {
+        if (stage.startsWith(english))
+            return words.arg(stage.mid(english.size()));
+    }
     return stage;
 }
 

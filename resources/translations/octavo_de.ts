@@ -124,6 +124,10 @@
         <source>Matching commands</source>
         <translation>Passende Befehle</translation>
     </message>
+    <message>
+        <source>No command has these letters.</source>
+        <translation>Kein Befehl hat diese Buchstaben.</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::CompareView</name>
@@ -218,6 +222,10 @@
             <numerusform>%Ln Datei gepackt, %1 ausgelassen</numerusform>
             <numerusform>%Ln Dateien gepackt, %1 ausgelassen</numerusform>
         </translation>
+    </message>
+    <message>
+        <source>stopped at %1%</source>
+        <translation>angehalten bei %1 %</translation>
     </message>
 </context>
 <context>
@@ -550,10 +558,6 @@
         <translation>+ Repository hinzufügen</translation>
     </message>
     <message>
-        <source>Ctrl ⇧ A</source>
-        <translation>Strg ⇧ A</translation>
-    </message>
-    <message>
         <source>Compare</source>
         <translation>Vergleichen</translation>
     </message>
@@ -854,6 +858,18 @@
         <source>Choose files…</source>
         <translation>Dateien wählen…</translation>
     </message>
+    <message>
+        <source>Agent %1</source>
+        <translation>Agent %1</translation>
+    </message>
+    <message>
+        <source>Choose the pane's context</source>
+        <translation>Kontext des Feldes wählen</translation>
+    </message>
+    <message>
+        <source>Main menu</source>
+        <translation>Hauptmenü</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::MemoryPage</name>
@@ -1012,6 +1028,13 @@
         <source>%1 of %2 free</source>
         <translation>%1 von %2 frei</translation>
     </message>
+    <message numerus="yes">
+        <source>%1: %n modules</source>
+        <translation>
+            <numerusform>%1: %n Modul</numerusform>
+            <numerusform>%1: %n Module</numerusform>
+        </translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::NoticeBar</name>
@@ -1022,12 +1045,6 @@
 </context>
 <context>
     <name>octavo::ui::Pane</name>
-    <message>
-        <source>%1% of %2 tokens are read, %3 left.
-Ask already: the answer follows.</source>
-        <translation>%1% von %2 Tokens sind gelesen, noch %3.
-Fragen Sie schon: die Antwort folgt.</translation>
-    </message>
     <message>
         <source>Reload the model</source>
         <translation>Modell neu laden</translation>
@@ -1168,6 +1185,22 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <source>Open</source>
         <translation>Öffnen</translation>
     </message>
+    <message>
+        <source>Ask already: the answer follows.</source>
+        <translation>Fragen Sie schon: Die Antwort folgt.</translation>
+    </message>
+    <message>
+        <source>Over the last second</source>
+        <translation>Über die letzte Sekunde</translation>
+    </message>
+    <message>
+        <source>Of the last answer</source>
+        <translation>Der letzten Antwort</translation>
+    </message>
+    <message>
+        <source>Still answering: Enter sends this once the answer has ended, Esc stops the answer.</source>
+        <translation>Es wird noch geantwortet: Enter sendet dies, sobald die Antwort zu Ende ist, Esc hält die Antwort an.</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::PaneHeader</name>
@@ -1269,6 +1302,14 @@ Fragen Sie schon: die Antwort folgt.</translation>
     <message>
         <source>%1 left</source>
         <translation>noch %1</translation>
+    </message>
+    <message>
+        <source>preparing</source>
+        <translation>wird vorbereitet</translation>
+    </message>
+    <message>
+        <source>resumed at %1%</source>
+        <translation>fortgesetzt bei %1 %</translation>
     </message>
 </context>
 <context>
@@ -1520,6 +1561,154 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <source>Cancelled</source>
         <translation>Abgebrochen</translation>
     </message>
+    <message>
+        <source>%1 stopped working: %2</source>
+        <translation>%1 arbeitet nicht mehr: %2</translation>
+    </message>
+    <message>
+        <source>%1 cannot be loaded again; start Octavo again</source>
+        <translation>%1 kann nicht noch einmal geladen werden; starten Sie Octavo neu.</translation>
+    </message>
+    <message>
+        <source>%1 holds another model by now; start Octavo again</source>
+        <translation>%1 enthält inzwischen ein anderes Modell; starten Sie Octavo neu.</translation>
+    </message>
+    <message>
+        <source>no device works any more; reload the model</source>
+        <translation>Kein Gerät arbeitet mehr; laden Sie das Modell neu.</translation>
+    </message>
+    <message>
+        <source>%1 has %2 requests waiting already; try again when one has ended</source>
+        <translation>Bei %1 warten schon %2 Anfragen; versuchen Sie es wieder, wenn eine beendet ist.</translation>
+    </message>
+    <message>
+        <source>a context of %1 tokens does not fit: used %2, limit %3, needed %4; close other agents' contexts or ask about fewer files</source>
+        <translation>Ein Kontext von %1 Token passt nicht: belegt %2, Grenze %3, gebraucht %4; schließen Sie Kontexte anderer Agenten oder fragen Sie zu weniger Dateien.</translation>
+    </message>
+    <message>
+        <source>the context is full: used %1 tokens, limit %2, needed %3; shorten it by %4 tokens or start anew</source>
+        <translation>Der Kontext ist voll: belegt %1 Token, Grenze %2, gebraucht %3; kürzen Sie ihn um %4 Token oder beginnen Sie neu.</translation>
+    </message>
+    <message>
+        <source>no memory for the rows of %1 tokens: %2 MiB are needed; close an agent or take a smaller context</source>
+        <translation>Kein Speicher für die Zeilen von %1 Token: %2 MiB werden gebraucht; schließen Sie einen Agenten oder nehmen Sie einen kleineren Kontext.</translation>
+    </message>
+    <message>
+        <source>no memory to go on from a shared context: %1 MiB are needed; close an agent or take a smaller context</source>
+        <translation>Kein Speicher, um von einem geteilten Kontext aus weiterzumachen: %1 MiB werden gebraucht; schließen Sie einen Agenten oder nehmen Sie einen kleineren Kontext.</translation>
+    </message>
+    <message>
+        <source>part of the answer could not be passed on, most likely for want of memory; ask again</source>
+        <translation>Ein Teil der Antwort konnte nicht weitergegeben werden, wohl weil Speicher fehlt; fragen Sie noch einmal.</translation>
+    </message>
+    <message>
+        <source>memory ran out while %1 was loaded; close other programs</source>
+        <translation>Der Speicher reichte nicht, um %1 zu laden; schließen Sie andere Programme.</translation>
+    </message>
+    <message>
+        <source>loading %1 was cancelled</source>
+        <translation>Das Laden von %1 wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>the model is still being loaded: its tokenizer is needed to count</source>
+        <translation>Das Modell wird noch geladen: Zum Zählen wird sein Tokenizer gebraucht.</translation>
+    </message>
+    <message>
+        <source>preparing the context was cancelled</source>
+        <translation>Das Vorbereiten des Kontexts wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>reading the repository was cancelled</source>
+        <translation>Das Lesen des Repositorys wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>listing the files was cancelled</source>
+        <translation>Das Auflisten der Dateien wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>cloning was cancelled</source>
+        <translation>Das Klonen wurde abgebrochen.</translation>
+    </message>
+    <message>
+        <source>the question was stopped before it was asked</source>
+        <translation>Die Frage wurde angehalten, bevor sie gestellt war.</translation>
+    </message>
+    <message>
+        <source>a budget of %1 tokens holds no file: the frame alone takes %2</source>
+        <translation>In ein Budget von %1 Token passt keine Datei: Der Rahmen allein braucht %2.</translation>
+    </message>
+    <message>
+        <source>%1 has no branch, tag or commit &quot;%2&quot; (it is a shallow clone)</source>
+        <translation>%1 hat keinen Branch, Tag oder Commit „%2“ (es ist ein flacher Klon).</translation>
+    </message>
+    <message>
+        <source>%1: &quot;%2&quot; does not lead to a commit</source>
+        <translation>%1: „%2“ führt zu keinem Commit.</translation>
+    </message>
+    <message>
+        <source>%1: its HEAD is damaged (%2): %3</source>
+        <translation>%1: Sein HEAD ist beschädigt (%2): %3</translation>
+    </message>
+    <message>
+        <source>%1 is missing in this repository: %2</source>
+        <translation>%1 fehlt in diesem Repository: %2</translation>
+    </message>
+    <message>
+        <source>%1 is damaged in this repository: %2</source>
+        <translation>%1 ist in diesem Repository beschädigt: %2</translation>
+    </message>
+    <message>
+        <source>glob &quot;%1&quot;: %2</source>
+        <translation>Muster „%1“: %2</translation>
+    </message>
+    <message>
+        <source>tokenizer.json has no &lt;|im_start|&gt; and &lt;|im_end|&gt;: Octavo needs a model that speaks ChatML</source>
+        <translation>tokenizer.json hat kein &lt;|im_start|&gt; und &lt;|im_end|&gt;: Octavo braucht ein Modell, das ChatML spricht.</translation>
+    </message>
+    <message>
+        <source>the session store was written by a newer Octavo (version %1, this one knows %2): update Octavo</source>
+        <translation>Die Sitzungsdatei stammt von einem neueren Octavo (Version %1, dieses kennt %2): Aktualisieren Sie Octavo.</translation>
+    </message>
+    <message>
+        <source>the folder of %1 cannot be made: check who may write there</source>
+        <translation>Der Ordner von %1 kann nicht angelegt werden: Prüfen Sie, wer dort schreiben darf.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be listed: %2</source>
+        <translation>%1 kann nicht aufgelistet werden: %2</translation>
+    </message>
+    <message>
+        <source>%1 cannot be removed: %2</source>
+        <translation>%1 kann nicht entfernt werden: %2</translation>
+    </message>
+    <message>
+        <source>%1 could not be written: %2</source>
+        <translation>%1 konnte nicht geschrieben werden: %2</translation>
+    </message>
+    <message>
+        <source>%1: the saved context is damaged (%2)</source>
+        <translation>%1: Der gespeicherte Kontext ist beschädigt (%2).</translation>
+    </message>
+    <message>
+        <source>%1: another version of Octavo saved this context</source>
+        <translation>%1: Eine andere Version von Octavo hat diesen Kontext gespeichert.</translation>
+    </message>
+    <message>
+        <source>%1: the saved context cannot be read now (%2)</source>
+        <translation>%1: Der gespeicherte Kontext kann jetzt nicht gelesen werden (%2).</translation>
+    </message>
+    <message>
+        <source>%1 names no stop id: answers would run to their length limit</source>
+        <translation>%1 nennt kein Endezeichen: Antworten liefen bis zu ihrer Längengrenze.</translation>
+    </message>
+    <message>
+        <source>%1 has ids up to %2, but the model's vocabulary has only %3 rows: it belongs to another model</source>
+        <translation>%1 hat Nummern bis %2, das Vokabular des Modells aber nur %3 Zeilen: Es gehört zu einem anderen Modell.</translation>
+    </message>
+    <message>
+        <source>%1 cannot be read: %2</source>
+        <translation>%1 kann nicht gelesen werden: %2</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::ReadPage</name>
@@ -1587,6 +1776,14 @@ Fragen Sie schon: die Antwort folgt.</translation>
         <source>Resume reading</source>
         <translation>Weiterlesen</translation>
     </message>
+    <message>
+        <source>resumed at %1%</source>
+        <translation>fortgesetzt bei %1 %</translation>
+    </message>
+    <message>
+        <source>stopped at %1%; it goes on from there, at once or when a question needs it</source>
+        <translation>angehalten bei %1 %; von dort geht es weiter, sofort oder wenn eine Frage es braucht</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::RepositoryIntake</name>
@@ -1648,6 +1845,10 @@ Fragen Sie schon: die Antwort folgt.</translation>
     <message>
         <source>State</source>
         <translation>Zustand</translation>
+    </message>
+    <message>
+        <source>%1 of %2</source>
+        <translation>%1 von %2</translation>
     </message>
 </context>
 <context>
@@ -2339,6 +2540,14 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
         <source>Ready</source>
         <translation>Bereit</translation>
     </message>
+    <message>
+        <source>Preparing %1</source>
+        <translation>%1 wird vorbereitet</translation>
+    </message>
+    <message>
+        <source>Quantising the weights for %1</source>
+        <translation>Gewichte werden für %1 quantisiert</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::StartPage</name>
@@ -2587,10 +2796,6 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
         <translation>belegt</translation>
     </message>
     <message>
-        <source>found elsewhere</source>
-        <translation>anderswo gefunden</translation>
-    </message>
-    <message>
         <source>unverified: this code is not in the context</source>
         <translation>nicht belegt: Dieser Code steht nicht im Kontext</translation>
     </message>
@@ -2649,6 +2854,10 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
     <message>
         <source>unverified</source>
         <translation>nicht belegt</translation>
+    </message>
+    <message>
+        <source>in another file than the answer says:</source>
+        <translation>in einer anderen Datei, als die Antwort sagt:</translation>
     </message>
 </context>
 <context>

@@ -127,4 +127,14 @@
         </translation>
     </message>
 </context>
+<context>
+    <name>octavo::ui::ModelPage</name>
+    <message numerus="yes">
+        <source>%1: %n modules</source>
+        <translation>
+            <numerusform>%1: %n module</numerusform>
+            <numerusform>%1: %n modules</numerusform>
+        </translation>
+    </message>
+</context>
 </TS>

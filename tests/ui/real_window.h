@@ -44,6 +44,7 @@ public:
     {
         agents::WorkbenchOptions options;
         options.databasePath = database();
+        options.agentName = MainWindow::tr("Agent %1");
         auto fake = std::make_unique<octavo::test::FakeEngine>(m_script);
         engine = fake.get();
         workbench = std::make_unique<agents::Workbench>(options, std::move(fake));

@@ -45,6 +45,55 @@ private slots:
         QCOMPARE(test::script(agent(7)).asked, QStringList{QStringLiteral("日本")});
     }
 
+    void enterWhileAnAnswerIsMadeSaysSoAndKeepsTheText()
+    {
+        AgentStatus writing = agent(7)->status();
+        writing.activity = Activity::Writing;
+        test::setStatus(agent(7), writing);
+        type(QStringLiteral("next"));
+        QVERIFY(!words(7).contains(QStringLiteral("Still answering")));
+        key(QStringLiteral("Return"));
+        QVERIFY(words(7).contains(QStringLiteral("Still answering")));
+        QCOMPARE(pane(7)->composer()->text(), QStringLiteral("next"));
+        QVERIFY(test::script(agent(7)).asked.isEmpty());
+        writing.activity = Activity::Idle;
+        test::setStatus(agent(7), writing);
+        QVERIFY(!words(7).contains(QStringLiteral("Still answering")));
+        key(QStringLiteral("Return"));
+        QCOMPARE(test::script(agent(7)).asked, QStringList{QStringLiteral("next")});
+    }
+
+    void pageKeysScrollTheAnswers()
+    {
+        test::addMessage(agent(3), MessageRole::User, QStringLiteral("long?"));
+        test::addMessage(agent(3), MessageRole::Assistant, QStringLiteral("A line.\n\n").repeated(200));
+        m_window->grid()->setCurrent(pane(3));
+        pane(3)->focusComposer();
+        const QScrollBar* bar = pane(3)->transcript()->verticalScrollBar();
+        QTRY_VERIFY(bar->maximum() > 1000 && bar->value() == bar->maximum());
+        key(QStringLiteral("PgUp"));
+        QVERIFY(bar->value() < bar->maximum());
+        QVERIFY(!pane(3)->transcript()->followsEnd());
+        QVERIFY(pane(3)->composer()->edit()->hasFocus());
+        key(QStringLiteral("PgDown"));
+        QCOMPARE(bar->value(), bar->maximum());
+        QVERIFY(pane(3)->transcript()->followsEnd());
+    }
+
+    void lettersTypedElsewhereInThePaneGoIntoTheQuestion()
+    {
+        m_window->grid()->setCurrent(pane(3));
+        pane(3)->transcript()->setFocus();
+        for (const QChar letter : QStringLiteral("why")) // each to what has the focus by then
+            type(letter);
+        QCOMPARE(pane(3)->composer()->text(), QStringLiteral("why"));
+        QVERIFY(pane(3)->composer()->edit()->hasFocus());
+        pane(3)->transcript()->setFocus();
+        key(QStringLiteral("Ctrl+A")); // no letter
+        QCOMPARE(pane(3)->composer()->text(), QStringLiteral("why"));
+        QVERIFY(pane(3)->transcript()->hasFocus());
+    }
+
     void upWalksThroughWhatWasAsked()
     {
         for (const char* question : {"one", "two"}) {

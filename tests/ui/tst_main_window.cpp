@@ -336,6 +336,43 @@ private slots:
         QVERIFY(m_window->grid()->isZoomed());
     }
 
+    void thePaletteShowsIconsAndKeys()
+    {
+        key(QStringLiteral("F1"));
+        auto* palette = m_window->findChild<CommandPalette*>();
+        QVERIFY(palette);
+        const QAbstractItemModel& rows = *palette->list()->model();
+        QVERIFY(rows.rowCount() > 25);
+        for (int row = 0; row < rows.rowCount(); ++row) {
+            const QModelIndex index = rows.index(row, 0);
+            QVERIFY2(!index.data(Qt::DecorationRole).value<QIcon>().isNull(), qPrintable(index.data().toString()));
+            const QString keys = index.data(CommandPalette::KeyRole).toString();
+            QVERIFY(keys.isEmpty() || !index.data().toString().contains(keys));
+            QVERIFY(index.data(Qt::AccessibleTextRole).toString().contains(keys));
+        }
+        QTest::keyClicks(palette->field(), QStringLiteral("xqxq"));
+        QVERIFY(!palette->list()->isVisible()); // and says so
+        QTest::keyClick(palette->field(), Qt::Key_Escape);
+        QTRY_VERIFY(!m_window->findChild<CommandPalette*>());
+    }
+
+    void theFieldForAllShowsTheKeyThatLeadsToIt()
+    {
+        QAction* ask = m_window->findChild<QAction*>(QStringLiteral("askAll"));
+        const auto shows = [&](const QString& text) {
+            for (const QLabel* label : m_window->header()->askField()->findChildren<QLabel*>()) {
+                if (label->isVisible() && label->text() == text)
+                    return true;
+            }
+            return false;
+        };
+        QVERIFY(shows(ask->shortcut().toString(QKeySequence::NativeText)));
+        ask->setShortcut(QKeySequence(QStringLiteral("F4")));
+        QVERIFY(shows(QStringLiteral("F4")));
+        ask->setShortcuts(QList<QKeySequence>());
+        QVERIFY(!shows(QString()) && !shows(QStringLiteral("F4")));
+    }
+
     void everyCommandHasAKeyOfItsOwn()
     {
         QStringList seen;
@@ -366,6 +403,39 @@ private slots:
         full.contextTokens = 249500;
         test::setStatus(agent(3), full);
         QVERIFY(words(3).contains(QStringLiteral("500 tokens are left")));
+    }
+
+    void aPaneSaysHowFarItsContextIsRead()
+    {
+        ContextInfo context = agent(7)->context();
+        context.state = ContextState::Reading;
+        context.readTotal = context.tokens;
+        context.readDone = context.tokens * 42 / 100;
+        context.readReused = context.tokens * 30 / 100;
+        context.secondsLeft = 31;
+        m_window->grid()->setShape(GridShape::One); // where there is room for all of it
+        test::setContext(agent(7), context);
+        QTRY_VERIFY2(words(7).contains(QStringLiteral("reading 41%, 0:31 left")), qPrintable(words(7)));
+        QVERIFY2(words(7).contains(QStringLiteral("resumed at 30%")), qPrintable(words(7)));
+        m_window->grid()->setShape(GridShape::EightWide);
+        QTest::qWait(50);
+        QVERIFY(words(7).contains(QStringLiteral("reading 41%")));
+        AgentStatus failed = agent(7)->status();
+        failed.outcome = Outcome::Failed;
+        test::setStatus(agent(7), failed);
+        QVERIFY(!words(7).contains(QStringLiteral("reading 41%,")));
+        context.state = ContextState::Preparing;
+        test::setStatus(agent(7), AgentStatus());
+        test::setContext(agent(7), context);
+        QVERIFY(words(7).contains(QStringLiteral("preparing")));
+        context.state = ContextState::Read;
+        test::setContext(agent(7), context);
+        QVERIFY(words(7).contains(QStringLiteral("idle")));
+    }
+
+    void theRateOfTheLastAnswerStays()
+    {
+        QVERIFY2(words(3).contains(QStringLiteral("83.2 tok/s")), qPrintable(words(3)));
     }
 
     void lostSavesAreSaidOnAllPanes()

@@ -8,7 +8,9 @@
 
 #include <QRegularExpression>
 #include <QAbstractButton>
+#include <QAbstractItemView>
 #include <QComboBox>
+#include <QPlainTextEdit>
 #include <QScrollArea>
 #include <QTranslator>
 
@@ -37,6 +39,81 @@ public:
     QTranslator german;
     mutable QSet<QString> missing;
 };
+
+/// A language in which every word of ours stands between two marks, so that what never went through tr() is seen.
+class Marks final : public QTranslator
+{
+public:
+    QString translate(const char* context, const char* source, const char*, int n) const override
+    {
+        if (!QByteArray(context).startsWith("octavo::"))
+            return {};
+        QString words = QString::fromUtf8(source);
+        if (n >= 0)
+            words.replace(QStringLiteral("%Ln"), QLocale().toString(n)).replace(QStringLiteral("%n"), QString::number(n));
+        return u'\u27e6' + words + u'\u27e7';
+    }
+    bool isEmpty() const override { return false; }
+};
+
+/// Texts that people see or hear in `in`, with where they stand.
+QList<std::pair<QString, QString>> shownTexts(const QWidget* in)
+{
+    QList<std::pair<QString, QString>> out;
+    QList<const QWidget*> widgets{in};
+    for (const QWidget* child : in->findChildren<QWidget*>())
+        widgets += child;
+    for (const QWidget* widget : widgets) {
+        const auto add = [&](const char* what, const QString& text) {
+            if (!text.isEmpty())
+                out += {QStringLiteral("%1 %2 %3").arg(QLatin1String(widget->metaObject()->className()),
+                                                       widget->objectName(), QLatin1String(what)), text};
+        };
+        if (!widget->isVisibleTo(in))
+            continue;
+        add("tip", widget->toolTip());
+        add("name", widget->accessibleName());
+        add("description", widget->accessibleDescription());
+        if (const auto* label = qobject_cast<const QLabel*>(widget))
+            add("text", label->text());
+        if (const auto* button = qobject_cast<const QAbstractButton*>(widget))
+            add("text", button->text());
+        if (const auto* field = qobject_cast<const QLineEdit*>(widget))
+            add("placeholder", field->placeholderText());
+        if (const auto* edit = qobject_cast<const QPlainTextEdit*>(widget))
+            add("placeholder", edit->placeholderText());
+        if (const auto* box = qobject_cast<const QComboBox*>(widget)) {
+            for (int i = 0; i < box->count(); ++i)
+                add("item", box->itemText(i));
+        }
+        if (const auto* view = qobject_cast<const QAbstractItemView*>(widget); view && view->model()) {
+            for (int column = 0; column < view->model()->columnCount(); ++column)
+                add("header", view->model()->headerData(column, Qt::Horizontal).toString());
+        }
+    }
+    for (const QAction* action : in->findChildren<QAction*>()) {
+        if (!action->text().isEmpty())
+            out += {QStringLiteral("action ") + action->objectName(), action->text()};
+    }
+    return out;
+}
+
+/// Of them, what has words and no mark, and is not among what the machine, the user or a repository named.
+QStringList unmarked(const QWidget* in, const QStringList& names)
+{
+    static const QRegularExpression word(QStringLiteral("[A-Za-z]{3,}"));
+    QStringList out;
+    for (const auto& [where, text] : shownTexts(in)) {
+        if (text.contains(u'\u27e6'))
+            continue;
+        QString rest = text;
+        for (const QString& name : names)
+            rest.remove(name);
+        if (rest.contains(word))
+            out += where + QStringLiteral(": ") + text;
+    }
+    return out;
+}
 
 /// What does not show its whole text, of the visible labels and buttons in `in`.
 QStringList clipped(const QWidget* in)
@@ -221,6 +298,64 @@ private slots:
                                 "k\u00fcrzesten Antwort): Beginnen Sie eine neue Unterhaltung.")
                      .arg(countText(249'900), countText(250'000)));
         QCOMPARE(problemText(QStringLiteral("something else, 12 of it")), QStringLiteral("something else, 12 of it"));
+    }
+
+    void nothingShownIsBesideTheTranslation()
+    {
+        QCoreApplication::removeTranslator(m_gaps.get());
+        Marks marks;
+        QCoreApplication::installTranslator(&marks);
+        m_real = std::make_unique<RealWindow>([](const engine::GenerationRequest&) { return octavo::test::Script(); });
+        m_real->open();
+        // Names of programs and files, units, and what the fakes say of themselves.
+        const QStringList names{QStringLiteral("Octavo"), QStringLiteral("fake model"), QStringLiteral("a fake for tests"),
+                                QStringLiteral("repo"), QStringLiteral("main"), m_real->repository.root(),
+                                QStringLiteral("FAKE"), QStringLiteral("fake"), QStringLiteral("GiB"),
+                                QStringLiteral("README.md"), QStringLiteral("src/join.cpp"),
+                                QStringLiteral("Join two numbers"), QStringLiteral("demo-model"),
+                                QStringLiteral(OCTAVO_RESOURCES), QStringLiteral("Ctrl"), QStringLiteral("Shift"),
+                                QStringLiteral("https://"), QStringLiteral("git@")};
+        QStringList found = unmarked(m_real->window.get(), names);
+        AddRepositoryDialog wizard(m_real->workbench.get());
+        wizard.show();
+        auto* next = wizard.findChild<QPushButton*>(QStringLiteral("next"));
+        wizard.setFolder(m_real->repository.root());
+        QTRY_VERIFY(next->isEnabled());
+        found += unmarked(&wizard, names);
+        next->click();
+        QTRY_VERIFY(wizard.findChild<FilesPage*>()->hasFiles() && next->isEnabled());
+        found += unmarked(&wizard, names);
+        next->click();
+        QTRY_VERIFY(m_real->workbench->contexts().back().state == agents::ContextState::Read);
+        found += unmarked(&wizard, names);
+        next->click();
+        found += unmarked(&wizard, names);
+        next->click();
+        QVERIFY(m_real->agent(0)->ask(QStringLiteral("?")));
+        QTRY_COMPARE(m_real->agent(0)->status().activity, agents::Activity::Idle);
+        found += unmarked(m_real->window.get(), names);
+        SettingsDialog settings(m_real->workbench.get(), m_real->window->commands(), {},
+                                m_real->data.filePath(QStringLiteral("octavo.ini")));
+        settings.show();
+        for (int page = SettingsDialog::Appearance; page <= SettingsDialog::Shortcuts; ++page) {
+            settings.setPage(SettingsDialog::Page(page));
+            QTest::qWait(20);
+            found += unmarked(&settings, names);
+        }
+        SourceViewer viewer(m_real->workbench.get());
+        viewer.open(m_real->agent(0)->context().id, "src/join.cpp", 3, 4);
+        viewer.show();
+        QTRY_VERIFY(viewer.code()->toPlainText().contains(QStringLiteral("join")));
+        found += unmarked(&viewer, names);
+        CommandPalette palette(m_real->window->commands(), nullptr);
+        palette.setAttribute(Qt::WA_DeleteOnClose, false);
+        palette.show();
+        found += unmarked(&palette, names);
+        m_real.reset();
+        QCoreApplication::removeTranslator(&marks);
+        QCoreApplication::installTranslator(m_gaps.get());
+        found.removeDuplicates();
+        QVERIFY2(found.isEmpty(), qPrintable(found.join(u'\n')));
     }
 
     void aLanguageThatIsNotThereFallsBackToEnglish()

@@ -3,6 +3,7 @@
 #include "ui/charts/column_canvas.h"
 #include "ui/controls.h"
 
+#include <QLocale>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QToolTip>
@@ -128,7 +129,7 @@ void StackedChart::mouseMoveEvent(QMouseEvent* event)
     if (const int column = columnAt(m_hoverX); column >= 0) {
         const double ago = m_window.secondsAgo(column, int(m_layers[0].size()));
         QToolTip::showText(event->globalPosition().toPoint(),
-                           tr("%1 s ago").arg(ago, 0, 'f', 1) + u'\n' + textAt(column), this);
+                           tr("%1 s ago").arg(QLocale().toString(ago, 'f', 1)) + u'\n' + textAt(column), this);
     }
 }
 

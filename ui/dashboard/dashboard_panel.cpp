@@ -1,5 +1,6 @@
 #include "ui/dashboard/dashboard_panel.h"
 
+#include "ui/problem_text.h"
 #include "ui/take_up.h"
 #include "ui/write_file.h"
 
@@ -189,7 +190,7 @@ void DashboardPanel::exportCsv(const QString& path)
         if (written)
             emit exported(path);
         else
-            emit exportFailed(QString::fromStdString(written.error().message));
+            emit exportFailed(problemText(written.error()));
     });
 }
 
@@ -203,7 +204,7 @@ void DashboardPanel::exportImage(const QString& path)
         if (written)
             emit exported(path);
         else
-            emit exportFailed(QString::fromStdString(written.error().message));
+            emit exportFailed(problemText(written.error()));
     });
 }
 

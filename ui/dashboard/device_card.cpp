@@ -1,5 +1,7 @@
 #include "ui/dashboard/device_card.h"
 
+#include "ui/problem_text.h"
+
 #include <QGridLayout>
 #include <QHBoxLayout>
 #include <QLocale>
@@ -140,7 +142,7 @@ void DeviceCard::showDevice(const engine::DeviceMetrics& metrics)
         setOutline(m_failed ? Tone::Bad : Tone::Normal);
     }
     if (m_failed) {
-        setTextIfNew(m_failure, QString::fromStdString(metrics.failure));
+        setTextIfNew(m_failure, problemText(QString::fromStdString(metrics.failure)));
         return;
     }
 

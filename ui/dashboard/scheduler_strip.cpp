@@ -3,6 +3,7 @@
 #include "ui/theme.h"
 
 #include <QFontMetrics>
+#include <QLocale>
 #include <QMouseEvent>
 #include <QPainter>
 #include <QToolTip>
@@ -149,7 +150,7 @@ QString SchedulerStrip::textAt(const QPoint& position) const
     }
     return tr("%1, %2 s ago: %3")
         .arg(lane == contextLane ? tr("Contexts") : m_names.value(lane, tr("Agent %1").arg(lane + 1)))
-        .arg(m_window.secondsAgo(column, m_coverage.columns), 0, 'f', 1)
+        .arg(QLocale().toString(m_window.secondsAgo(column, m_coverage.columns), 'f', 1))
         .arg(parts.isEmpty() ? tr("idle") : parts.join(QStringLiteral(", ")));
 }
 

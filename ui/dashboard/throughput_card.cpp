@@ -27,11 +27,13 @@ QString windowText(int seconds)
 QString figuresText(const AgentsSample& sample)
 {
     const QString drafts =
-        std::isnan(sample.acceptedDrafts) ? dash() : QString::number(double(sample.acceptedDrafts), 'f', 1);
+        std::isnan(sample.acceptedDrafts) ? dash() : QLocale().toString(double(sample.acceptedDrafts), 'f', 1);
     const QString gap =
         std::isnan(sample.worstGapMs) ? dash() : ThroughputCard::tr("%1 ms").arg(double(sample.worstGapMs), 0, 'f', 0);
     const QString ttft =
-        std::isnan(sample.ttftMs) ? dash() : ThroughputCard::tr("%1 s").arg(double(sample.ttftMs) / 1000, 0, 'f', 1);
+        std::isnan(sample.ttftMs)
+            ? dash()
+            : ThroughputCard::tr("%1 s").arg(QLocale().toString(double(sample.ttftMs) / 1000, 'f', 1));
     const QString figures =
         ThroughputCard::tr("all agents · accepted drafts %1 · worst gap %2 · TTFT %3").arg(drafts, gap, ttft);
     return sample.prefill >= 1 ? ThroughputCard::tr("reading %1 tok/s · %2")

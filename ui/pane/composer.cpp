@@ -57,6 +57,11 @@ void ComposerEdit::keyPressEvent(QKeyEvent* event)
             return;
         }
     }
+    if (!m_composing && event->modifiers() == Qt::NoModifier &&
+        (event->key() == Qt::Key_PageUp || event->key() == Qt::Key_PageDown)) {
+        emit pageRequested(event->key() == Qt::Key_PageUp ? -1 : 1);
+        return;
+    }
     if (event->key() == Qt::Key_Escape) { // Stop is the window's
         event->ignore();
         return;
@@ -89,6 +94,7 @@ Composer::Composer(QWidget* parent)
 
     connect(m_edit, &ComposerEdit::sendRequested, this, &Composer::send);
     connect(m_edit, &ComposerEdit::historyRequested, this, &Composer::walkHistory);
+    connect(m_edit, &ComposerEdit::pageRequested, this, &Composer::pageRequested);
     connect(m_edit, &QPlainTextEdit::textChanged, this, [this] {
         fitHeight();
         if (!m_draftTimer.isActive()) // not put off by every key: who types without a pause is saved too
@@ -176,12 +182,13 @@ void Composer::setHistory(const QStringList& questions)
 
 void Composer::send()
 {
-    if (m_mode != Mode::Send || m_edit->isComposing())
-        return;
     const QString question = text().trimmed();
-    if (question.isEmpty())
+    if (m_edit->isComposing() || question.isEmpty())
         return;
-    emit sent(question);
+    if (m_mode == Mode::Send)
+        emit sent(question);
+    else if (m_mode != Mode::Disabled)
+        emit sentTooSoon();
 }
 
 void Composer::walkHistory(int step)

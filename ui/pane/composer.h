@@ -4,6 +4,7 @@
 ///
 /// Enter sends, Shift+Enter breaks the line; while an input method composes, every key is its own. Up on the first line
 /// and Down on the last walk through what was asked before; what was typed stays the draft and comes back at the end.
+/// Page Up and Page Down are for the answers above.
 
 #include <QPlainTextEdit>
 #include <QTimer>
@@ -24,6 +25,7 @@ public:
 signals:
     void sendRequested();
     void historyRequested(int step);
+    void pageRequested(int step); ///< -1: up
 
 protected:
     void keyPressEvent(QKeyEvent* event) override;
@@ -58,6 +60,8 @@ public:
 
 signals:
     void sent(const QString& text);
+    void sentTooSoon(); ///< Enter, while an answer is still being made
+    void pageRequested(int step);
     void stopRequested();
     void draftEdited(const QString& text); ///< a little after the first key since the last time
 

@@ -12,9 +12,11 @@
 #include <QClipboard>
 #include <QDesktopServices>
 #include <QGuiApplication>
+#include <QKeyEvent>
 #include <QLineEdit>
 #include <QMenu>
 #include <QPainter>
+#include <QScrollBar>
 #include <QStackedLayout>
 #include <QUrl>
 #include <QVBoxLayout>
@@ -38,6 +40,7 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     , m_transcript(new TranscriptView)
     , m_invite(new QWidget)
     , m_inviteTitle(new TextLabel({}, TextRole::Body))
+    , m_inviteMeter(new Meter)
     , m_inviteDetail(new TextLabel({}, TextRole::Small, Tone::Muted))
     , m_inviteButton(makeButton(tr("Add repository\u2026")))
     , m_card(new StatusCard(agent->index()))
@@ -67,8 +70,12 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     for (TextLabel* label : {m_inviteTitle, m_inviteDetail}) {
         label->setAlignment(Qt::AlignCenter);
         label->setWordWrap(true);
-        invite->addWidget(label);
     }
+    invite->addWidget(m_inviteTitle);
+    m_inviteMeter->setFixedWidth(160);
+    m_inviteMeter->setThickness(6);
+    invite->addWidget(m_inviteMeter, 0, Qt::AlignCenter);
+    invite->addWidget(m_inviteDetail);
     invite->addSpacing(metrics::grid);
     invite->addWidget(m_inviteButton, 0, Qt::AlignCenter);
     invite->addStretch(1);
@@ -114,6 +121,14 @@ Pane::Pane(agents::Workbench* workbench, agents::Agent* agent, QWidget* parent)
     connect(m_header, &PaneHeader::dragStarted, this, &Pane::dragRequested);
     connect(m_header, &PaneHeader::pressed, this, &Pane::pressed);
     connect(m_composer, &Composer::sent, this, &Pane::send);
+    connect(m_composer, &Composer::sentTooSoon, this, [this] {
+        m_sentTooSoon = true;
+        showBody();
+    });
+    connect(m_composer, &Composer::pageRequested, this, [this](int step) {
+        m_transcript->verticalScrollBar()->triggerAction(step < 0 ? QAbstractSlider::SliderPageStepSub
+                                                                  : QAbstractSlider::SliderPageStepAdd);
+    });
     connect(m_composer, &Composer::stopRequested, this, &Pane::stop);
     connect(m_composer, &Composer::draftEdited, this, &Pane::saveDraft);
     connect(m_inviteButton, &QPushButton::clicked, this, &Pane::addRepositoryRequested);
@@ -188,7 +203,7 @@ void Pane::showStatus()
     setAccessibleName(name);
     m_transcript->setAccessibleName(tr("Transcript of %1").arg(name));
     m_composer->setName(name);
-    m_header->setState(paneState(status, !context.name.isEmpty()));
+    m_header->setState(paneState(status, context));
     m_header->setDevice(status.device);
 
     const bool card = m_card->show(status, context);
@@ -221,6 +236,7 @@ void Pane::showBody()
     const agents::ContextInfo context = m_agent->context();
     const bool busy = m_agent->status().activity != Activity::Idle;
     const bool invite = m_agent->messages().isEmpty() && !busy;
+    m_sentTooSoon = m_sentTooSoon && busy;
     m_body->setCurrentWidget(invite ? m_invite : static_cast<QWidget*>(m_transcript));
     if (invite) {
         const bool none = context.name.isEmpty();
@@ -234,12 +250,15 @@ void Pane::showBody()
         else if (context.state == agents::ContextState::Failed)
             detail = problemText(context.problem);
         else if (context.state == agents::ContextState::Reading && context.readTotal > 0)
-            detail = tr("%1% of %2 tokens are read, %3 left.\nAsk already: the answer follows.")
-                         .arg(context.readDone * 100 / context.readTotal)
-                         .arg(countText(context.tokens), durationText(context.secondsLeft));
+            detail = readingLine(context) + u'\n' + tr("Ask already: the answer follows.");
         else
             detail = tr("%1 tokens \u00b7 Enter to send").arg(countText(context.tokens));
         m_inviteDetail->setText(detail);
+        const bool reading = context.state == agents::ContextState::Reading && context.readTotal > 0;
+        m_inviteMeter->setVisible(reading);
+        if (reading)
+            m_inviteMeter->setParts(
+                {{agentColor(m_agent->index()), double(context.readDone) / double(context.readTotal)}});
         m_inviteButton->setVisible(none);
     }
     const qint64 used = m_agent->status().contextTokens, limit = m_agent->status().contextLimit;
@@ -253,8 +272,11 @@ void Pane::showBody()
         warning = tr("The model is loaded again…");
         tone = Tone::Muted;
     } else if (!lost.isEmpty()) {
-        warning = lost;
+        warning = problemText(lost);
         tone = Tone::Bad;
+    } else if (m_sentTooSoon) {
+        warning = tr("Still answering: Enter sends this once the answer has ended, Esc stops the answer.");
+        tone = Tone::Muted;
     } else if (m_editing) {
         warning = tr("Editing the last question: Enter replaces it and its answer, Esc leaves it as it is.");
         tone = Tone::Muted;
@@ -273,8 +295,13 @@ void Pane::showBody()
 void Pane::showFooter()
 {
     const agents::AgentStatus status = m_agent->status();
-    m_rate->setText(tr("%1 tok/s").arg(rateText(status.tokensPerSecond)));
+    // Between two answers that of the last one, as long as it is to be seen.
+    const bool writes = status.activity == Activity::Writing;
+    const bool answered = status.activity == Activity::Idle && !m_agent->messages().isEmpty();
+    const double rate = answered ? m_agent->messages().back().figures.tokensPerSecond : status.tokensPerSecond;
+    m_rate->setText(tr("%1 tok/s").arg(rateText(rate)));
     m_rate->setAccessibleName(tr("Speed: %1").arg(m_rate->text()));
+    m_rate->setToolTip(writes ? tr("Over the last second") : answered ? tr("Of the last answer") : QString());
     m_hits->setText(tr("hit %1").arg(percentText(status.hitRate)));
     m_hits->setToolTip(tr("Rows found in the hot buffer"));
     m_hits->setAccessibleName(tr("Hot buffer hits: %1").arg(percentText(status.hitRate)));
@@ -346,6 +373,17 @@ void Pane::paintEvent(QPaintEvent*)
     const qreal inset = m_current ? 1 : 0.5;
     painter.drawRoundedRect(QRectF(rect()).adjusted(inset, inset, -inset, -inset), metrics::cardRadius,
                             metrics::cardRadius);
+}
+
+/// Who types while a button or the transcript has the focus goes on with the question.
+void Pane::keyPressEvent(QKeyEvent* event)
+{
+    const bool types = !event->text().isEmpty() && event->text().at(0).isPrint() &&
+                       !(event->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier));
+    if (!types || m_composer->edit()->hasFocus())
+        return QWidget::keyPressEvent(event);
+    focusComposer();
+    QCoreApplication::sendEvent(m_composer->edit(), event);
 }
 
 void Pane::mousePressEvent(QMouseEvent* event)
@@ -493,6 +531,11 @@ void Pane::copyAnswer()
 void Pane::openFind()
 {
     m_find->open();
+}
+
+void Pane::chooseContext()
+{
+    m_header->contextButton()->showMenu();
 }
 
 void Pane::rename()

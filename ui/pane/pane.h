@@ -45,6 +45,7 @@ public:
     void editLast();
     void copyAnswer();
     void openFind();
+    void chooseContext(); ///< opens the list of them
     void rename();
     void newConversation();
     void saveDraft();
@@ -64,6 +65,7 @@ signals:
 
 protected:
     void paintEvent(QPaintEvent* event) override;
+    void keyPressEvent(QKeyEvent* event) override;
     void mousePressEvent(QMouseEvent* event) override;
     void resizeEvent(QResizeEvent* event) override;
     QSize minimumSizeHint() const override { return {220, 200}; }
@@ -93,6 +95,7 @@ private:
     TranscriptView* m_transcript;
     QWidget* m_invite;
     TextLabel* m_inviteTitle;
+    Meter* m_inviteMeter;
     TextLabel* m_inviteDetail;
     QPushButton* m_inviteButton;
     StatusCard* m_card;
@@ -106,6 +109,7 @@ private:
     Meter* m_meter;
     TextLabel* m_used;
     bool m_current = false, m_zoomed = false, m_editing = false;
+    bool m_sentTooSoon = false; ///< that is said until the answer has ended
     QString m_saveProblem, m_askProblem;
     QString m_edited; ///< the question that is edited, as it was
 };

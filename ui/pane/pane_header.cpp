@@ -118,20 +118,27 @@ void PaneHeader::setContext(const agents::ContextInfo& context)
 }
 
 /// The label takes what the rest leaves, and is cut in the middle where that is too little: name and commit both count.
-/// The device makes way for it first.
+/// The device makes way for it first, then what is more than the state's name.
 void PaneHeader::fitContext()
 {
     const QString text = m_contextText.isEmpty() ? tr("choose a context") : m_contextText;
     const QFontMetrics fm(m_context->font());
     int room = width() - (metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 4 * metrics::gap);
-    for (const QWidget* widget : {static_cast<QWidget*>(m_name), static_cast<QWidget*>(m_state)})
-        room -= widget->isHidden() ? 0 : widget->sizeHint().width();
+    room -= m_name->isHidden() ? 0 : m_name->sizeHint().width();
     room -= 2 * metrics::gap - metrics::grid; // the button's own padding
-    const int device = m_device->sizeHint().width();
-    const bool hasRoom = room - device >= qMin(fm.horizontalAdvance(text), leastContextWidth);
+    const QFontMetrics state(m_state->font());
+    const int wanted = qMin(fm.horizontalAdvance(text), leastContextWidth);
+    const QString all = m_shown.detail.isEmpty() ? m_shown.words : m_shown.words + QStringLiteral(", ") + m_shown.detail;
+    const bool hasDetail = room - state.horizontalAdvance(all) >= wanted;
     const int fittedFor = width();
+    m_state->setText(hasDetail ? all : m_shown.words);
+    if (width() != fittedFor) // it made the layouts above settle, and that has fitted all anew
+        return;
+    room -= state.horizontalAdvance(m_state->text());
+    const int device = m_device->sizeHint().width();
+    const bool hasRoom = room - device >= wanted;
     m_device->setVisible(!m_device->text().isEmpty() && hasRoom);
-    if (width() != fittedFor) // showing it made the layouts above settle, and that has fitted it anew
+    if (width() != fittedFor)
         return;
     if (!m_device->isHidden())
         room -= device;
@@ -140,9 +147,11 @@ void PaneHeader::fitContext()
 
 void PaneHeader::setState(const PaneState& state)
 {
-    m_state->setText(state.words);
+    m_shown = state;
     m_state->setTone(state.tone);
-    m_state->setAccessibleName(tr("State: %1").arg(state.words));
+    const QString all = state.detail.isEmpty() ? state.words : state.words + QStringLiteral(", ") + state.detail;
+    m_state->setAccessibleName(tr("State: %1").arg(all));
+    showTip();
     fitContext();
 }
 
@@ -150,8 +159,19 @@ void PaneHeader::setDevice(const QString& device)
 {
     m_device->setText(device);
     m_device->setAccessibleName(tr("Device: %1").arg(device));
-    m_state->setToolTip(device.isEmpty() ? QString() : m_device->accessibleName()); // where the chip has no room
+    showTip();
     fitContext();
+}
+
+/// What may have no room in the line.
+void PaneHeader::showTip()
+{
+    QStringList lines;
+    if (!m_shown.detail.isEmpty())
+        lines += m_shown.words + QStringLiteral(", ") + m_shown.detail;
+    if (!m_device->text().isEmpty())
+        lines += m_device->accessibleName();
+    m_state->setToolTip(lines.join(u'\n'));
 }
 
 void PaneHeader::editName()

@@ -46,6 +46,7 @@ protected:
 private:
     void finishRename(bool keep);
     void fitContext();
+    void showTip();
 
     int m_agent;
     QWidget* m_dot;
@@ -54,6 +55,7 @@ private:
     QToolButton* m_context;
     QString m_contextText;
     TextLabel* m_state;
+    PaneState m_shown;
     Chip* m_device;
     QToolButton* m_menu;
     QPoint m_pressed;

@@ -12,39 +12,48 @@ struct PaneWords {
     Q_DECLARE_TR_FUNCTIONS(octavo::ui::PaneWords)
 };
 
+PaneState readingState(qint64 done, qint64 total, double secondsLeft)
+{
+    if (total <= 0)
+        return {PaneWords::tr("reading"), {}, Tone::Warning};
+    const qint64 percent = qBound(qint64(0), done * 100 / total, qint64(100));
+    return {PaneWords::tr("reading %1%").arg(percent),
+            secondsLeft >= 0 ? PaneWords::tr("%1 left").arg(durationText(secondsLeft)) : QString(), Tone::Warning};
+}
+
 } // namespace
 
-PaneState paneState(const agents::AgentStatus& status, bool hasContext)
+PaneState paneState(const agents::AgentStatus& status, const agents::ContextInfo& context)
 {
     using agents::Activity;
     using agents::Outcome;
     switch (status.activity) {
     case Activity::Queued:
-        return {PaneWords::tr("queued"), Tone::Warning};
-    case Activity::Reading: {
-        if (status.readTotal <= 0)
-            return {PaneWords::tr("reading"), Tone::Warning};
-        const qint64 percent = qBound(qint64(0), status.readDone * 100 / status.readTotal, qint64(100));
-        return {PaneWords::tr("reading %1%").arg(percent), Tone::Warning};
-    }
+        return {PaneWords::tr("queued"), {}, Tone::Warning};
+    case Activity::Reading:
+        return readingState(status.readDone, status.readTotal, status.secondsLeft);
     case Activity::Writing:
-        return {PaneWords::tr("writing"), Tone::Accent};
+        return {PaneWords::tr("writing"), {}, Tone::Accent};
     case Activity::Stopping:
-        return {PaneWords::tr("stopping"), Tone::Muted};
+        return {PaneWords::tr("stopping"), {}, Tone::Muted};
     case Activity::Idle:
         break;
     }
+    if (status.outcome == Outcome::Failed)
+        return {PaneWords::tr("failed"), {}, Tone::Bad};
+    if (context.state == agents::ContextState::Reading)
+        return readingState(context.readDone, context.readTotal, context.secondsLeft);
+    if (!context.name.isEmpty() && context.state == agents::ContextState::Preparing)
+        return {PaneWords::tr("preparing"), {}, Tone::Warning};
     switch (status.outcome) {
     case Outcome::Done:
-        return {PaneWords::tr("done"), Tone::Good};
+        return {PaneWords::tr("done"), {}, Tone::Good};
     case Outcome::Stopped:
-        return {PaneWords::tr("stopped"), Tone::Warning};
-    case Outcome::Failed:
-        return {PaneWords::tr("failed"), Tone::Bad};
-    case Outcome::None:
+        return {PaneWords::tr("stopped"), {}, Tone::Warning};
+    default:
         break;
     }
-    return {hasContext ? PaneWords::tr("idle") : PaneWords::tr("no context"), Tone::Muted};
+    return {context.name.isEmpty() ? PaneWords::tr("no context") : PaneWords::tr("idle"), {}, Tone::Muted};
 }
 
 QString shortCommit(const QString& commit)
@@ -69,6 +78,18 @@ QString readingLine(const agents::AgentStatus& status)
         parts += PaneWords::tr("%1 tok/s").arg(countText(qint64(status.readTokensPerSecond)));
     if (status.secondsLeft >= 0)
         parts += PaneWords::tr("%1 left").arg(durationText(status.secondsLeft));
+    return parts.join(QStringLiteral(" \u00b7 "));
+}
+
+QString readingLine(const agents::ContextInfo& context)
+{
+    QStringList parts;
+    if (context.readTotal > 0)
+        parts += PaneWords::tr("%1 of %2 tokens").arg(countText(context.readDone), countText(context.readTotal));
+    if (context.readTotal > 0 && context.readReused > 0)
+        parts += PaneWords::tr("resumed at %1%").arg(context.readReused * 100 / context.readTotal);
+    if (context.secondsLeft >= 0)
+        parts += PaneWords::tr("%1 left").arg(durationText(context.secondsLeft));
     return parts.join(QStringLiteral(" \u00b7 "));
 }
 

@@ -1,5 +1,6 @@
 #include "ui/settings/model_page.h"
 
+#include "ui/problem_text.h"
 #include "ui/take_up.h"
 
 #include "agents/workbench.h"
@@ -7,6 +8,7 @@
 
 #include <QFileDialog>
 #include <QHBoxLayout>
+#include <QLocale>
 #include <QVBoxLayout>
 
 namespace octavo::ui {
@@ -17,7 +19,7 @@ constexpr int examineDelayMs = 300;
 
 QString parametersText(qint64 parameters)
 {
-    return parameters >= 1'000'000'000 ? ModelPage::tr("%1 B parameters").arg(double(parameters) / 1e9, 0, 'f', 1)
+    return parameters >= 1'000'000'000 ? ModelPage::tr("%1 B parameters").arg(QLocale().toString(double(parameters) / 1e9, 'f', 1))
                                        : ModelPage::tr("%1 M parameters").arg(double(parameters) / 1e6, 0, 'f', 0);
 }
 
@@ -150,7 +152,7 @@ void ModelPage::showVerdict(const Result<agents::ModelVerdict>& verdict)
         m_card->setOutline(Tone::Bad);
         m_headline->setTone(Tone::Bad);
         m_headline->setText(tr("This model cannot be loaded."));
-        m_problems->setText(QString::fromStdString(verdict.error().message));
+        m_problems->setText(problemText(verdict.error()));
         m_problems->show();
         return;
     }
@@ -170,7 +172,8 @@ void ModelPage::showVerdict(const Result<agents::ModelVerdict>& verdict)
     else
         m_headline->setText(tr("%1 cannot run as it is.").arg(v.name));
     QStringList details{parametersText(v.parameters), tr("%1 on disk").arg(bytesText(v.fileBytes))};
-    details += v.formats;
+    for (const auto& [format, modules] : v.formats)
+        details += tr("%1: %n modules", nullptr, modules).arg(format);
     if (onGpu)
         details +=
             tr("%1 of %2 VRAM").arg(bytesText(v.deviceNeeded), v.deviceTotal > 0 ? bytesText(v.deviceTotal) : dash());
@@ -183,7 +186,10 @@ void ModelPage::showVerdict(const Result<agents::ModelVerdict>& verdict)
     m_memory->setSegments(segments, v.ramTotal);
     m_memoryFigure->setText(
         tr("%1 of %2 free").arg(bytesText(v.ramNeeded), v.ramTotal > 0 ? bytesText(v.ramTotal) : dash()));
-    m_problems->setText(v.problems.join(u'\n'));
+    QStringList problems;
+    for (const QString& problem : v.problems)
+        problems += problemText(problem);
+    m_problems->setText(problems.join(u'\n'));
     m_problems->setVisible(!v.problems.isEmpty());
 }
 

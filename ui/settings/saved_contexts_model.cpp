@@ -1,6 +1,7 @@
 #include "ui/settings/saved_contexts_model.h"
 
 #include "ui/controls.h"
+#include "ui/problem_text.h"
 #include "ui/wizard/selection.h"
 
 namespace octavo::ui {
@@ -107,6 +108,8 @@ QVariant SavedContextsModel::data(const QModelIndex& index, int role) const
         case ContextColumn:
             return title(context);
         case TokensColumn:
+            if (context.wantedTokens > context.tokens)
+                return tr("%1 of %2").arg(countText(context.tokens), countText(context.wantedTokens));
             return context.tokens > 0 ? countText(context.tokens) : dash();
         case SizeColumn:
             return bytesText(context.bytes);
@@ -127,7 +130,7 @@ QVariant SavedContextsModel::data(const QModelIndex& index, int role) const
         return plainTip(context.problem.isEmpty()
                             ? tr("Read by %1, kept in %2")
                                   .arg(context.model, QString::fromStdString(context.file.filename().string()))
-                            : context.problem);
+                            : problemText(context.problem));
     default:
         return {};
     }

@@ -1,5 +1,6 @@
 #include "ui/settings/saved_contexts_page.h"
 
+#include "ui/problem_text.h"
 #include "ui/settings/settings_form.h"
 #include "ui/take_up.h"
 
@@ -172,7 +173,7 @@ void SavedContextsPage::refresh()
             if (listing != m_listings)
                 return;
             if (!found) {
-                say(QString::fromStdString(found.error().message), Tone::Bad);
+                say(problemText(found.error()), Tone::Bad);
                 return;
             }
             const int row = m_list->currentIndex().row();
@@ -269,7 +270,7 @@ void SavedContextsPage::removeAsked()
         if (removed)
             say(tr("%Ln contexts removed.", nullptr, int(*removed)));
         else
-            say(QString::fromStdString(removed.error().message), Tone::Bad);
+            say(problemText(removed.error()), Tone::Bad);
         refresh();
     });
 }

@@ -30,6 +30,8 @@ QString contextFiguresLine(const agents::ContextInfo& context)
             parts += ContextModel::tr("%n panes", nullptr, context.panes);
         if (context.state == ContextState::Read)
             parts += ContextModel::tr("read");
+        else if (context.state == ContextState::Ready && context.readDone > 0 && context.readTotal > 0)
+            parts += ContextModel::tr("stopped at %1%").arg(context.readDone * 100 / context.readTotal);
     }
     return parts.join(QStringLiteral(" \u00b7 "));
 }

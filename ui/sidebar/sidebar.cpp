@@ -155,7 +155,8 @@ Sidebar::Sidebar(agents::Workbench* workbench, QWidget* parent)
 void Sidebar::fitContexts()
 {
     const int row = m_contextView->itemDelegate()->sizeHint(QStyleOptionViewItem(), QModelIndex()).height();
-    m_contextView->setMaximumHeight(qMax(2, m_contexts->rowCount()) * row + metrics::gap);
+    const int rows = m_contexts->rowCount() > 0 ? m_contexts->rowCount() : 2; // what it says while it is empty
+    m_contextView->setMaximumHeight(rows * row + metrics::gap);
 }
 
 void Sidebar::reload()

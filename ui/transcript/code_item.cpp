@@ -270,8 +270,8 @@ private:
                 mark.tone = Tone::Good;
                 break;
             case agents::CitationState::Elsewhere:
-                mark.words = QStringLiteral("\u2713 ") + TranscriptWords::tr("found elsewhere");
-                mark.tone = Tone::Good;
+                mark.words = QStringLiteral("\u2192 ") + TranscriptWords::tr("in another file than the answer says:");
+                mark.tone = Tone::Warning;
                 break;
             case agents::CitationState::Unverified:
                 mark.words = TranscriptWords::tr("unverified: this code is not in the context");

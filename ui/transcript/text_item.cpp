@@ -213,7 +213,9 @@ private:
                 const QString mark = markFor(citation);
                 m_text.insert(at, mark);
                 m_marks.push_back({at, int(mark.size())});
-                m_markTones.push_back(citation.state == agents::CitationState::Unverified ? Tone::Muted : Tone::Good);
+                m_markTones.push_back(citation.state == agents::CitationState::Verified    ? Tone::Good
+                                      : citation.state == agents::CitationState::Elsewhere ? Tone::Warning
+                                                                                           : Tone::Muted);
                 if (citation.state != agents::CitationState::Unverified) {
                     const QString label = TranscriptWords::tr("Open %1").arg(citation.displayPath);
                     m_actions.push_back({ItemAction::Kind::OpenCitation, label, citation, {}, {}});
@@ -244,7 +246,7 @@ private:
         case agents::CitationState::Verified:
             return space + u'\u2713';
         case agents::CitationState::Elsewhere:
-            return space + u'\u2713' + space + citation.displayPath;
+            return space + u'\u2192' + space + citation.displayPath;
         case agents::CitationState::Unverified:
             break;
         }

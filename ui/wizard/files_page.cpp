@@ -1,5 +1,6 @@
 #include "ui/wizard/files_page.h"
 
+#include "ui/problem_text.h"
 #include "ui/stage_text.h"
 #include "ui/take_up.h"
 #include "ui/wizard/file_tree_view.h"
@@ -450,7 +451,7 @@ void FilesPage::applyGlobs()
                if (round != m_globRound)
                    return;
                m_globsPending = m_globTimer.isActive();
-               m_globProblem = allowed ? QString() : QString::fromStdString(allowed.error().message);
+               m_globProblem = allowed ? QString() : problemText(allowed.error());
                if (allowed)
                    m_tree.setAllowed(*allowed);
                showChoice();

@@ -109,11 +109,16 @@ void ReadPage::showContext(const agents::ContextInfo& context)
     m_progress->setRange(0, state == ContextState::Preparing ? 0 : int(std::max<qint64>(1, total)));
     m_progress->setValue(int(context.readDone));
     QStringList figures{tr("%1 of %2 tokens").arg(countText(context.readDone), countText(total))};
+    if (state == ContextState::Reading && context.readReused > 0 && total > 0)
+        figures += tr("resumed at %1%").arg(context.readReused * 100 / total);
     if (m_firstDone >= 0 && context.readDone > m_firstDone && m_clock.elapsed() > 200)
         figures += tr("%1 tok/s").arg(countText((context.readDone - m_firstDone) * 1000 / m_clock.elapsed()));
     if (state == ContextState::Reading && context.secondsLeft >= 0)
         figures += tr("%1 left").arg(durationText(context.secondsLeft));
-    if (state == ContextState::Ready)
+    if (state == ContextState::Ready && context.readDone > 0 && total > 0)
+        figures += tr("stopped at %1%; it goes on from there, at once or when a question needs it")
+                       .arg(context.readDone * 100 / total);
+    else if (state == ContextState::Ready)
         figures += tr("stopped; it is read once a question needs it");
     m_figures->setText(figures.join(QStringLiteral(" · ")));
 
