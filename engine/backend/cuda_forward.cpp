@@ -250,7 +250,7 @@ Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input,
     const W4Workspace workspace{m_workMemory.at<float>(m_work.partials), m_workMemory.at<int>(m_work.arrivals),
                                 m_multiprocessors};
     return checkCuda(launchW4Gemm(x, linear.int4, m_workMemory.at(output), linear.gated ? outFeatures / 2 : outFeatures,
-                                  linear.gated ? GemmOutput::Gated : type, workspace, m_stream.get(), linear.next),
+                                  linear.gated ? GemmOutput::Gated : type, workspace, m_stream.get()),
                      what);
 }
 

@@ -184,31 +184,6 @@ Result<CudaLinear> CudaModel::uploadGated(const LinearWeight& gate, const Linear
     return linear;
 }
 
-void CudaModel::linkProducts()
-{
-    std::vector<CudaLinear*> order;
-    const auto add = [&](CudaLayer& layer) {
-        if (layer.type == LayerType::FullAttention)
-            order.insert(order.end(), {&layer.queryKeyValue, &layer.attentionOut});
-        else
-            order.insert(order.end(), {&layer.mix, &layer.gdnOut});
-        order.insert(order.end(), {&layer.gateUp, &layer.down});
-    };
-    const auto link = [&] {
-        order.push_back(&head);
-        for (std::size_t i = 0; i + 1 < order.size(); ++i)
-            order[i]->next = order[i + 1]->int4;
-        order.clear();
-    };
-    std::ranges::for_each(layers, add);
-    link();
-    if (mtp) {
-        order.push_back(&mtp->fc);
-        add(mtp->layer);
-        link();
-    }
-}
-
 Result<CudaLayer> CudaModel::uploadLayer(const ModelConfig& config, const LayerWeights& source)
 {
     using Parts = std::initializer_list<const LinearWeight*>;
@@ -282,7 +257,6 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
         OCTAVO_TRY(mtp.norm, model.upload(source.norm));
         OCTAVO_TRY(mtp.layer, model.uploadLayer(config, source.layer));
     }
-    model.linkProducts();
     return model;
 }
 

@@ -27,7 +27,6 @@ namespace octavo::engine
 struct CudaLinear {
     kernels::cuda::W4Matrix int4;                         ///< used where units is set
     kernels::cuda::MatrixView<const __nv_bfloat16> dense; ///< otherwise
-    kernels::cuda::W4Matrix next;                         ///< the product that follows in a step
     bool gated = false; ///< gate and up in one, stored as silu(gate) * up: GemmOutput::Gated
 
     int outFeatures() const { return int4.units ? int4.outFeatures : dense.rows; }
@@ -89,7 +88,6 @@ private:
     /// Gated where both are int4, else side by side.
     Result<CudaLinear> uploadGated(const LinearWeight& gate, const LinearWeight& up);
     Result<CudaLayer> uploadLayer(const ModelConfig& config, const LayerWeights& source);
-    void linkProducts();
 
     /// Packs a matrix with `pack` and copies it up; one that was packed from the same source before is copied on the
     /// device (random weights of a shape, for measuring).

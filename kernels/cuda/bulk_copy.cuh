@@ -86,14 +86,6 @@ __device__ __forceinline__ void bulkCopyStreaming(unsigned target, const void* s
 #endif
 }
 
-/// Starts to bring `bytes` (a multiple of 16) into L2.
-__device__ __forceinline__ void bulkPrefetch(const void* source, unsigned bytes)
-{
-#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
-    asm volatile("cp.async.bulk.prefetch.L2.global [%0], %1;\n" ::"l"(source), "r"(bytes) : "memory");
-#endif
-}
-
 /// One arrival of the calling thread as soon as all its copyAsync16() so far have landed; counts as an expected one.
 __device__ __forceinline__ void barrierArriveOnCopies(unsigned barrier)
 {

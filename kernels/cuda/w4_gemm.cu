@@ -272,7 +272,7 @@ cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 } // namespace
 
 cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y, std::int64_t yStride,
-                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream, const W4Matrix& next)
+                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream)
 {
     const bool gated = output == GemmOutput::Gated;
     if (x.rows < 0 || x.rows > w4MaxRows || x.cols != weights.inFeatures || weights.inFeatures % 8 != 0 ||
@@ -297,20 +297,16 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     args.groups = weights.groups();
     args.output = output;
 
-    if (workspace.path != W4Path::Portable && deviceHasSm90()) {
-        const auto blocksOf = [&](const W4Matrix& matrix) {
-            const std::int64_t stages = std::int64_t{(matrix.tiles() + 1) / 2} * matrix.groups();
-            return static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2));
-        };
-        const std::int64_t nextStages = std::int64_t{(next.tiles() + 1) / 2} * next.groups();
-        if (next.units && (nextStages + 1) * workspace.blocks < (std::int64_t{1} << 32)) {
-            args.nextUnits = next.units;
-            args.nextStages = workspace.prefetchStages;
-            args.nextTiles = next.tiles();
-            args.nextGroups = next.groups();
-            args.nextBlocks = blocksOf(next);
+    if (workspace.path == W4Path::Auto && deviceHasW4Ring()) {
+        const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;
+        const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2));
+        for (int first = 0; first < x.rows; first += w4RingRows) {
+            args.rows = std::min(w4RingRows, x.rows - first);
+            args.x = x.data + first * x.stride;
+            args.y = static_cast<std::uint8_t*>(y) + first * yStride * (output == GemmOutput::Float ? 4 : 2);
+            OCTAVO_CUDA_TRY(launchW4GemmRing(args, blocks, stream));
         }
-        return launchW4GemmBulk(args, blocksOf(weights), workspace.path == W4Path::Auto, stream);
+        return cudaSuccess;
     }
     const std::int64_t units = std::int64_t{args.tiles} * args.groups;
     const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (units + 1) / 2));

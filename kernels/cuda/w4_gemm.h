@@ -56,8 +56,8 @@ void clearW4(std::span<std::uint8_t> out);
 int w4CodeAt(const std::uint8_t* units, int inFeatures, int n, int k);
 std::uint16_t w4ScaleAt(const std::uint8_t* units, int inFeatures, int n, int k);
 
-/// Which kernel: the device's best, sm_90's without its warpgroups, or the one that every device from sm_86 on can run.
-enum class W4Path { Auto, Warps, Portable };
+/// Which kernel: the device's best, or the one that every device from sm_86 on can run.
+enum class W4Path { Auto, Portable };
 
 /// Work space of launchW4Gemm(): sums of blocks that share an output tile. Zeroed once before its first use; launches
 /// on one stream may share it. On sm_90 the block that begins a tile waits for those that go on with it, so all blocks
@@ -67,7 +67,6 @@ struct W4Workspace {
     int* arrivals = nullptr;   ///< w4Arrivals() of the widest linear, zero between launches
     int blocks = 0;            ///< the device's multiprocessors. Part of the result's rounding, so keep it fixed
     W4Path path = W4Path::Auto;
-    int prefetchStages = 6; ///< of 16.9 KB of the next product that each block fetches into L2
 };
 
 constexpr std::size_t w4PartialFloats(int blocks)
@@ -84,15 +83,14 @@ constexpr std::size_t w4Arrivals(int outFeatures)
 ///
 /// Shapes   x: (M, inFeatures) bf16, rows 16-byte aligned; y: (M, outFeatures) bf16 or float, (M, outFeatures / 2)
 ///          where gated, outFeatures then a multiple of 32; M <= 64.
-/// Numerics codes exact in bf16, products summed in fp32 per group of 128 (in slices of 64), the fp16 scale applied to
-///          the sum. A row's result does not depend on M nor on the other rows: every M adds in the same order.
+/// Numerics codes exact in bf16, products summed in fp32 per group of 128, the fp16 scale applied to the sum. A row's
+///          result does not depend on M nor on the other rows: every M adds in the same order.
 /// Errors   cudaErrorInvalidValue for sizes that do not match or a workspace without blocks.
 /// Stream   enqueues on `stream`; M == 0 does nothing. On sm_90 the weights' first bytes are fetched while the kernel
-///          before still runs, and the first bytes of `next`, the product that follows with the same workspace, while
-///          this one ends: the memory bus does not rest between them.
+///          before still runs; more than 32 rows take a launch for each 32.
 [[nodiscard]] cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y,
                                        std::int64_t yStride, GemmOutput output, const W4Workspace& workspace,
-                                       cudaStream_t stream, const W4Matrix& next = {});
+                                       cudaStream_t stream);
 
 /// The product in double from the packed units on the host; y: (M, outFeatures).
 void referenceW4Gemm(const float* x, int rows, const std::uint8_t* units, int outFeatures, int inFeatures, double* y);

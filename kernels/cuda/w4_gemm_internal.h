@@ -1,7 +1,6 @@
 #pragma once
 
-/// Shared by the W4 products: cp.async for every device (w4_gemm.cu), bulk copies for sm_90 (w4_gemm_bulk.cuh), by warps
-/// (w4_gemm_bulk.cu) or warpgroups (w4_gemm_sm90.cu).
+/// Shared by the W4 products: cp.async for every device (w4_gemm.cu), bulk copies for sm_90 (w4_gemm_ring.cu).
 
 #include "kernels/cuda/views.h"
 
@@ -24,14 +23,14 @@ struct W4GemmArgs {
     int rows, outFeatures, inFeatures;
     int tiles, groups; // of 128 x 128
     GemmOutput output;
-    // What follows on the stream: each block fetches the first bytes of its part into L2 as it ends.
-    const std::uint8_t* nextUnits;
-    int nextTiles, nextGroups, nextBlocks, nextStages;
 };
 
-/// `warpgroups`: they may do the products of more than 32 rows.
-cudaError_t launchW4GemmBulk(const W4GemmArgs& args, int blocks, bool warpgroups, cudaStream_t stream);
-/// Up to 64 rows; cudaErrorNotSupported on devices other than sm_90.
-cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream);
+inline constexpr int w4RingRows = 32; ///< rows of one launchW4GemmRing()
+
+/// Whether the current device has sm_90's copies and the shared memory that they are used with (sm_120 has less).
+bool deviceHasW4Ring();
+
+/// `blocks`: that share the product, all of which get to run.
+cudaError_t launchW4GemmRing(const W4GemmArgs& args, int blocks, cudaStream_t stream);
 
 } // namespace octavo::kernels::cuda

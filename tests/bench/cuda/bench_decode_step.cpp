@@ -177,8 +177,8 @@ public:
 
     std::int64_t weightBytes() const { return m_weightBytes; }
 
-    /// `without`: Kernel bits to leave out. prefetch: stages of the next product, see W4Workspace.
-    void run(cudaStream_t stream, unsigned without = 0, int prefetch = W4Workspace{}.prefetchStages)
+    /// `without`: Kernel bits to leave out.
+    void run(cudaStream_t stream, unsigned without = 0)
     {
         m_without = without | (m_dense ? Pick | Lookup | Gather : 0u);
         struct Linear {
@@ -204,15 +204,12 @@ public:
             const Linear& linear = linears[product++];
             const W4Matrix matrix{m_weights.data() + weightAt, linear.out, linear.in};
             weightAt += matrix.bytes();
-            W4Matrix next;
-            if (product < linears.size())
-                next = {m_weights.data() + weightAt, linears[product].out, linears[product].in};
             if (m_without & Product)
                 return;
             const MatrixView<const __nv_bfloat16> view{x, m_agents, linear.in, linear.in};
-            const W4Workspace workspace{m_partials.data(), m_arrivals.data(), m_blocks, W4Path::Auto, prefetch};
+            const W4Workspace workspace{m_partials.data(), m_arrivals.data(), m_blocks};
             OCTAVO_REQUIRE(launchW4Gemm(view, matrix, y, type == GemmOutput::Gated ? linear.out / 2 : linear.out, type,
-                                        workspace, stream, next));
+                                        workspace, stream));
         };
         const auto view = [&](const DeviceArray<__nv_bfloat16>& array) {
             return denseView(array.data(), m_agents, hidden);
@@ -392,10 +389,10 @@ double floorUs(const Step& step, int agents)
     return (double(step.weightBytes()) + agents * perAgent) / copyBandwidth() / 1e3 + missBytes(agents) / 55e3;
 }
 
-double stepUs(Step& step, unsigned without = 0, int prefetch = W4Workspace{}.prefetchStages, int replays = 9)
+double stepUs(Step& step, unsigned without = 0, int replays = 9)
 {
     return medianUs(
-        1, [&](int, cudaStream_t stream) { step.run(stream, without, prefetch); }, replays);
+        1, [&](int, cudaStream_t stream) { step.run(stream, without); }, replays);
 }
 
 } // namespace
@@ -418,7 +415,7 @@ void benchDecodeStep(Report& report)
                           (us - stepUs(step, kernel)) / 1e3);
             parts += text;
         }
-        report.line("%s ms less; weights not fetched ahead %.2f ms", parts.c_str(), stepUs(step, 0, 0) / 1e3);
+        report.line("%s ms less", parts.c_str());
     }
     Step dense(8, hostRows.data(), hostTokens, true);
     report.line("27B decode step, 8 agents x 250K dense: %.2f ms", stepUs(dense) / 1e3);
@@ -429,7 +426,7 @@ void benchDecodeSteady(Report& report)
     const HostRows hostRows;
     for (const int agents : {4, 8}) {
         Step step(agents, hostRows.data(), hostTokens);
-        const double us = stepUs(step, 0, W4Workspace{}.prefetchStages, 400);
+        const double us = stepUs(step, 0, 400);
         report.line("27B decode step over 400 steps, %d agents x 250K sparse: %.2f ms, %.0f tokens/s, misses %.2f GB/s",
                     agents, us / 1e3, agents * 1e6 / us, missBytes(agents) / us / 1e3);
     }

@@ -33,22 +33,17 @@ void benchW4Gemm(Report& report)
         const DeviceArray<__nv_bfloat16> x(toBf16(randomBf16(random, std::size_t(64) * inFeatures)));
         const DeviceArray<__nv_bfloat16> y(std::size_t(64) * outFeatures);
         for (const int rows : {1, 8, 16, 32, 64}) {
-            for (const W4Path path : {W4Path::Auto, W4Path::Warps}) {
-                if (rows <= 32 && path == W4Path::Warps)
-                    continue; // the same kernel
-                const W4Workspace workspace{partials.data(), arrivals.data(), blocks, path};
-                const MatrixView<const __nv_bfloat16> view{x.data(), rows, inFeatures, inFeatures};
-                const double us = medianUs(copies * 2, [&](int i, cudaStream_t stream) {
-                    const W4Matrix matrix{weights[i % copies].data(), outFeatures, inFeatures};
-                    OCTAVO_REQUIRE(
-                        launchW4Gemm(view, matrix, y.data(), outFeatures, GemmOutput::Bf16, workspace, stream));
-                });
-                const double bytes = double(units.size()) + 2.0 * rows * (double(inFeatures) + outFeatures);
-                bandwidthLine(report,
-                              "w4 gemm " + std::to_string(inFeatures) + " -> " + std::to_string(outFeatures) +
-                                  " M=" + std::to_string(rows) + (path == W4Path::Warps ? " without warpgroups" : ""),
-                              us, bytes);
-            }
+            const W4Workspace workspace{partials.data(), arrivals.data(), blocks};
+            const MatrixView<const __nv_bfloat16> view{x.data(), rows, inFeatures, inFeatures};
+            const double us = medianUs(copies * 2, [&](int i, cudaStream_t stream) {
+                const W4Matrix matrix{weights[i % copies].data(), outFeatures, inFeatures};
+                OCTAVO_REQUIRE(launchW4Gemm(view, matrix, y.data(), outFeatures, GemmOutput::Bf16, workspace, stream));
+            });
+            const double bytes = double(units.size()) + 2.0 * rows * (double(inFeatures) + outFeatures);
+            bandwidthLine(report,
+                          "w4 gemm " + std::to_string(inFeatures) + " -> " + std::to_string(outFeatures) +
+                              " M=" + std::to_string(rows),
+                          us, bytes);
         }
     }
 }
