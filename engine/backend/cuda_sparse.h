@@ -109,7 +109,8 @@ public:
     /// Whether the buffer has room for the picks of so many rows at once.
     bool holds(const CudaHotBuffer& hot, int rows) const
     {
-        return rows == 1 || (m_jointRows && std::int64_t{rows} * m_topK <= hot.slots);
+        const bool room = std::int64_t{rows} * m_topK <= hot.slots || hot.slots >= hot.tokens;
+        return rows == 1 || (m_jointRows && room);
     }
     const std::uint8_t* hotRows(const CudaHotBuffer& hot, int layer) const;
     const std::int32_t* rowIds(int row) const
