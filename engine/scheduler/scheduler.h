@@ -107,11 +107,15 @@ private:
         SequenceRestore restore;
     };
 
+    // Admission and memory: scheduler_admission.cpp
     void admit();
     bool admitTask(Task& task);
     const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
     Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
-    void planCheckpoints(Task& task, std::int64_t held);
+    bool agentIsBusy(const Task& task) const;
+    bool someoneRuns(const Task* except) const;
+    bool giveUpOne(SlotId keep = noSlot);
+    std::int64_t sequenceMemoryUsed() const;
     // Saved contexts that are opened: scheduler_reopening.cpp
     bool waitsForSaved(Task& task, const PrefixCache::Hit& held, std::int64_t limit);
     void goOnReopening();
@@ -119,19 +123,23 @@ private:
     void endReopening(const Error& error);
     void dropReopening();
 
+    // What reading leaves for others: scheduler_checkpoints.cpp
+    void planCheckpoints(Task& task, std::int64_t held);
+    void leaveCheckpoint(Task& task, PrefixCache::Kind kind);
     void saveContext(const Task& task, SlotId frozen);
+    std::vector<PrefixCache::Hit> resumePoints(const Task& task, SlotId frozen) const;
+    void readAnswerWhenIdle(const Task& task);
+    void dropIdleWork(AgentId agent);
     // Contexts whose reading is left: scheduler_unfinished.cpp
     void keepUnfinished(Task& task);
     void saveOnTheWay(Task& task);
     void savePart(Task& task);
-    std::vector<PrefixCache::Hit> resumePoints(const Task& task, SlotId frozen) const;
-
+    // Reading: scheduler_reading.cpp
     Task* pickReader();
-    std::vector<Task*> pickWriters();
     void readSlice(Task& task);
-    void leaveCheckpoint(Task& task, PrefixCache::Kind kind);
     void startWriting(Task& task, std::span<const float> logits);
-
+    // Writing, and how requests end: scheduler_writing.cpp
+    std::vector<Task*> pickWriters();
     void makeReady(std::vector<Task*>& writers);
     void writeStep(std::vector<Task*> writers);
     // Drafts: scheduler_drafts.cpp
@@ -153,15 +161,9 @@ private:
     void end(Task& task);
     void noteTierBytes(const Task& task);
     void deviceFailed(const Error& error);
-    void readAnswerWhenIdle(const Task& task);
-    void dropIdleWork(AgentId agent);
     void removeEnded();
 
     bool isRunning(const Task& task) const { return task.state != Task::State::Queued && !task.ended; }
-    bool agentIsBusy(const Task& task) const;
-    bool someoneRuns(const Task* except) const;
-    bool giveUpOne(SlotId keep = noSlot);
-    std::int64_t sequenceMemoryUsed() const;
     AgentRecord& record(AgentId agent);
 
     static constexpr std::int64_t worthWaiting = 256; // tokens; less is read twice sooner than waited for
