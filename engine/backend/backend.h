@@ -150,6 +150,13 @@ public:
     /// OutOfMemory, and the sequence is as it was. step() asks for what was not prepared.
     virtual Result<void> reserveStep(SlotId /*slot*/, int /*rows*/) { return {}; }
 
+    /// Bytes that reserveStep() would take now beyond what the sequence has reserved: of states that drafted rows need.
+    virtual std::int64_t stepBytes(SlotId /*slot*/, int /*rows*/) const { return 0; }
+
+    /// Frees what only drafted rows need, of all sequences that have nothing uncommitted; the next step of several rows
+    /// takes it again. False when there is nothing.
+    virtual bool giveUpDrafts() { return false; }
+
     /// Runs all entries (different slots) as one batch. `logits`: (sum of rows, vocab), rows in order of the entries.
     /// An entry of one row is final; one of 1 + k rows must be followed by commit() before its next use.
     virtual Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) = 0;

@@ -393,24 +393,71 @@ Result<void> CpuBackend::makeReady(CpuSequence& sequence, std::size_t rows)
     OCTAVO_CHECK(makeRoom(sequence, std::int64_t(rows)));
     if (sequence.unfilled() >= mostUnfilled)
         OCTAVO_CHECK(fillMtp(sequence));
-    const std::size_t bytes = rows * std::size_t(m_recurrent.layers * m_recurrent.pendingFloats()) * sizeof(float);
-    if (rows > 1 && sequence.pending.bytes() < bytes) {
-        sequence.pending = BigPages(bytes);
-        if (sequence.pending.empty())
-            return Error{ErrorCode::OutOfMemory, "No memory was left for the state of " + std::to_string(rows) +
-                                                     " drafted rows (" + mib(std::int64_t(bytes)) + ")"};
-        countMemory();
+    return makeReadyForDrafts(sequence, int(rows));
+}
+
+CpuBackend::DraftNeeds CpuBackend::draftNeeds(const CpuSequence& sequence, int rows) const
+{
+    constexpr int rowsTogether = 4; // so that few steps ask for more
+    DraftNeeds needs;
+    if (rows < 2)
+        return needs;
+    const std::int64_t held = std::int64_t(sequence.pending.bytes());
+    const std::int64_t pending = std::int64_t((rows + rowsTogether - 1) / rowsTogether * rowsTogether) *
+                                 m_recurrent.layers * m_recurrent.pendingFloats() * std::int64_t(sizeof(float));
+    needs.pendingBytes = pending > held ? pending : 0;
+    needs.states = !sequence.verified;
+    needs.newBytes = (needs.pendingBytes > 0 ? pending - held : 0) +
+                     (needs.states && !m_spareStates ? std::int64_t(sequence.recurrentPages->bytes()) : 0);
+    return needs;
+}
+
+std::int64_t CpuBackend::stepBytes(SlotId slot, int rows) const
+{
+    const auto it = m_sequences.find(slot);
+    return it == m_sequences.end() ? 0 : draftNeeds(*it->second, rows).newBytes;
+}
+
+Result<void> CpuBackend::makeReadyForDrafts(CpuSequence& sequence, int rows)
+{
+    const DraftNeeds needs = draftNeeds(sequence, rows);
+    if (needs.pendingBytes == 0 && !needs.states)
+        return {};
+    const auto refusal = [&](const std::string& why) {
+        return Error{ErrorCode::OutOfMemory, "The states of " + std::to_string(rows) + " drafted rows need " +
+                                                 mib(needs.newBytes) + ", " + why};
+    };
+    if (const std::int64_t budget = this->budget(); needs.newBytes > budget - m_reservedBytes)
+        return refusal("but of " + mib(budget) + " for sequences only " + mib(budget - m_reservedBytes) + " are free");
+    if (needs.pendingBytes > 0) {
+        sequence.pending = {}; // nothing waits in it: its place is the larger one's
+        sequence.pending = BigPages(std::size_t(needs.pendingBytes));
     }
-    if (rows > 1 && !sequence.verified) {
-        const std::size_t stateBytes = sequence.recurrentPages->bytes();
-        auto verified = m_spareStates ? std::exchange(m_spareStates, nullptr) : std::make_shared<BigPages>(stateBytes);
-        if (verified->empty() && stateBytes > 0)
-            return Error{ErrorCode::OutOfMemory, "No memory was left for the states behind drafted rows (" +
-                                                     mib(std::int64_t(stateBytes)) + ")"};
-        sequence.verified = std::move(verified);
-        countMemory();
+    const std::size_t stateBytes = sequence.recurrentPages->bytes();
+    if (needs.states)
+        sequence.verified =
+            m_spareStates ? std::exchange(m_spareStates, nullptr) : std::make_shared<BigPages>(stateBytes);
+    const bool had = (needs.pendingBytes == 0 || !sequence.pending.empty()) &&
+                     (stateBytes == 0 || !sequence.verified->empty());
+    if (!had)
+        sequence.verified = nullptr;
+    countMemory();
+    return had ? Result<void>() : refusal("which could not be had");
+}
+
+bool CpuBackend::giveUpDrafts()
+{
+    bool any = bool(std::exchange(m_spareStates, nullptr));
+    for (const auto& [slot, sequence] : m_sequences) {
+        if (sequence->pendingRows > 0 || (!sequence->verified && sequence->pending.empty()))
+            continue;
+        sequence->verified = nullptr;
+        sequence->pending = {};
+        any = true;
     }
-    return {};
+    if (any)
+        countMemory();
+    return any;
 }
 
 Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<float> logits)

@@ -31,6 +31,8 @@ public:
     std::int64_t length(SlotId slot) const override;
     Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) override;
     Result<void> reserveStep(SlotId slot, int rows) override;
+    std::int64_t stepBytes(SlotId slot, int rows) const override;
+    bool giveUpDrafts() override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
     Result<void> commit(SlotId slot, int keptRows) override;
     bool hasMtp() const override { return m_model.mtp.has_value(); }
@@ -62,6 +64,14 @@ private:
     /// Whole int8 pages that a sequence may still take.
     std::int64_t pagesToTake(std::int64_t length, std::int64_t maxTokens, std::int64_t held) const;
     Result<void> makeReady(CpuSequence& sequence, std::size_t rows);
+    Result<void> makeReadyForDrafts(CpuSequence& sequence, int rows);
+    /// What a step of `rows` rows still lacks of CpuSequence::pending and verified.
+    struct DraftNeeds {
+        std::int64_t pendingBytes = 0; ///< of a larger `pending`; 0: it is large enough
+        bool states = false;           ///< `verified` is to be made
+        std::int64_t newBytes = 0;     ///< that both take beyond what is there
+    };
+    DraftNeeds draftNeeds(const CpuSequence& sequence, int rows) const;
     /// MTP's rows up to the newest position's.
     Result<void> fillMtp(CpuSequence& sequence);
     void countMemory();

@@ -42,7 +42,12 @@ void planCpu(const MemoryPlanRequest& request, std::int64_t contextTokens, Memor
     device.weights = request.weightBytes;
     device.sketch = agents * contextTokens * rowHeads * (sketchRank / 2 + 2);
     device.recent = agents * std::min(contextTokens, sinkTokens + recentTokens) * rowHeads * int8RowBytes(c.headDim);
-    device.state = agents * plan.stateBytesPerSequence;
+    // With drafts a sequence has the states behind its drafted rows too, and what a commit of some of them needs.
+    const std::int64_t perRow = c.convDim() + std::int64_t(c.linearNumKeyHeads) * c.linearKeyHeadDim +
+                                std::int64_t(c.linearNumValueHeads) * (c.linearValueHeadDim + 16);
+    const std::int64_t rows = std::int64_t(c.numLayers - c.numFullAttentionLayers()) * rowsPerAgent * perRow *
+                              std::int64_t(sizeof(float));
+    device.state = agents * (2 * plan.stateBytesPerSequence + rows);
     const std::int64_t widest = std::max<std::int64_t>(2 * c.intermediateSize, c.convDim() + 2 * c.valueDim());
     const std::int64_t activations =
         sliceTokens * (4 * std::int64_t(c.hiddenSize) + widest + 2 * c.numHeads * c.headDim);

@@ -31,7 +31,7 @@ struct DevicePlan {
     std::int64_t weights = 0;
     std::int64_t sketch = 0;      ///< of all agents
     std::int64_t recent = 0;      ///< sinks and newest rows; int8, on a GPU int4
-    std::int64_t state = 0;       ///< live recurrent and convolution states, on a GPU with the rows of drafts
+    std::int64_t state = 0;       ///< live recurrent and convolution states and what drafts need beside them
     std::int64_t checkpoints = 0; ///< on a GPU: frozen states, as RamPlan::checkpoints
     std::int64_t workSpace = 0;   ///< activations of a prefill slice, logits
     std::int64_t reading = 0;     ///< on a GPU: of slices of a prompt, beside workSpace

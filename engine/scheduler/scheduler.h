@@ -6,7 +6,8 @@
 /// Order    short reads come before long ones, then smaller priority, then who was served least recently; a reader that
 ///          was passed over for two seconds comes next. Between two slices stands at least one step of all writers.
 /// Memory   reserved before a request starts. What does not fit waits while others run, and is refused with used,
-///          limit and needed when there is nothing left to wait for; idle work and frozen sequences are given up first.
+///          limit and needed when there is nothing left to wait for; what checking drafts takes is given up first, then
+///          idle work and frozen sequences.
 /// Idle     while nobody asks, the newest answers are read for the questions that may follow: where their prompts are
 ///          held, in memory that nobody else has.
 /// Sharing  a request whose beginning another one is reading waits for that instead of reading it again.
@@ -141,6 +142,7 @@ private:
     // Writing, and how requests end: scheduler_writing.cpp
     std::vector<Task*> pickWriters();
     void makeReady(std::vector<Task*>& writers);
+    void dropDrafts(Task& task);
     void writeStep(std::vector<Task*> writers);
     // Drafts: scheduler_drafts.cpp
     void planDrafts(std::span<Task* const> writers);

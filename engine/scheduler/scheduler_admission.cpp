@@ -164,10 +164,12 @@ std::int64_t Scheduler::sequenceMemoryUsed() const
     return std::max<std::int64_t>(m_backend.stats().memoryUsedBytes - m_weightBytes, 0);
 }
 
-/// Frees what can be done without: work that nobody waits for, else the frozen sequence other than `keep` that was used
-/// longest ago. Those that run for someone are never taken from. False when there is nothing.
+/// Frees what can be done without: what drafts take, else work that nobody waits for, else the frozen sequence other than
+/// `keep` that was used longest ago. Those that run for someone are never taken from. False when there is nothing.
 bool Scheduler::giveUpOne(SlotId keep)
 {
+    if (m_backend.giveUpDrafts())
+        return true;
     for (const auto& task : m_tasks) {
         const bool isWaitedFor = std::ranges::any_of(
             m_tasks, [&](const auto& other) { return other->waitingFor == task.get() && !other->ended; });

@@ -18,9 +18,12 @@ constexpr double unmeasuredPass = 0.3; // of a step of one row
 
 } // namespace
 
-/// One token is written without a draft, and no row may stand beyond the context's or the answer's end.
+/// One token is written without a draft, and no row may stand beyond the context's or the answer's end. None where there
+/// was no memory a moment ago.
 std::int64_t Scheduler::roomForDrafts(const Task& task) const
 {
+    if (m_options.nowUs() < task.draftsFromUs)
+        return 0;
     return std::min(m_options.contextLimit - task.positions(),
                     std::int64_t(task.request.maxNewTokens) - std::int64_t(task.answer.tokens().size()) - 1);
 }

@@ -35,34 +35,59 @@ std::vector<Task*> Scheduler::pickWriters()
     return writers;
 }
 
-/// Finds room for the rows of each writer by itself: frozen sequences are given up for it, then its drafts, and one that
-/// finds none ends alone.
+/// Its drafts are not checked, so neither right nor wrong; none are made for a while.
+void Scheduler::dropDrafts(Task& task)
+{
+    constexpr std::int64_t restUs = 500'000;
+    task.draft.tokens.clear();
+    task.chain = {};
+    task.usesMtp = false;
+    task.passes = 0;
+    task.draftsFromUs = m_options.nowUs() + restUs;
+}
+
+/// Finds room for the row of each writer by itself: for that, drafts and frozen sequences are given up, and one that
+/// finds none ends alone. Drafts get what is left.
 void Scheduler::makeReady(std::vector<Task*>& writers)
 {
+    const auto reserved = [&](const Task& task, int rows) {
+        return guarded("an answer was written", [&] { return m_backend.reserveStep(task.slot, rows); });
+    };
     std::erase_if(writers, [&](Task* task) {
         while (!m_failure) {
-            const auto ready = guarded("an answer was written", [&] {
-                return m_backend.reserveStep(task->slot, 1 + int(task->draft.tokens.size()));
-            });
+            const auto ready = reserved(*task, 1);
             if (ready)
                 return false;
-            if (ready.error().code == ErrorCode::DeviceFailure)
+            if (ready.error().code == ErrorCode::DeviceFailure) {
                 deviceFailed(ready.error());
-            else if (isOutOfMemory(ready.error()) && (giveUpOne() || (m_store && m_store->giveUpOne())))
-                continue;
-            else if (isOutOfMemory(ready.error()) && !task->draft.tokens.empty()) {
-                task->draft.tokens.clear(); // not checked, so neither right nor wrong
-                task->chain = {};
-                task->usesMtp = false;
-                task->passes = 0;
-            }
-            else {
+            } else if (!isOutOfMemory(ready.error()) || !(giveUpOne() || (m_store && m_store->giveUpOne()))) {
                 fail(*task, ready.error());
                 return true;
             }
         }
         return true;
     });
+    const std::int64_t limit = m_options.memoryBudgetBytes;
+    for (Task* task : writers) {
+        const int rows = 1 + int(task->draft.tokens.size());
+        if (m_failure || rows == 1)
+            continue;
+        const std::int64_t more = limit > 0 ? m_backend.stepBytes(task->slot, rows) : 0;
+        if (more > 0 && sequenceMemoryUsed() + more > limit) {
+            dropDrafts(*task);
+            continue;
+        }
+        const auto ready = reserved(*task, rows);
+        if (ready)
+            continue;
+        if (ready.error().code == ErrorCode::DeviceFailure)
+            deviceFailed(ready.error());
+        else if (isOutOfMemory(ready.error()))
+            dropDrafts(*task);
+        else
+            fail(*task, ready.error());
+    }
+    std::erase_if(writers, [](const Task* task) { return task->ended; });
 }
 
 void Scheduler::writeStep(std::vector<Task*> writers)

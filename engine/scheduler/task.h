@@ -52,6 +52,7 @@ struct Task {
     DraftChain chain;          ///< the same where it comes from MTP, with the probabilities; else empty
     int passes = 0;            ///< of the MTP layer for it
     bool usesMtp = false;
+    std::int64_t draftsFromUs = 0; ///< there was no memory for them: none are made before
 
     GenerationStats stats;
     std::int64_t startedUs = 0, firstTokenUs = 0, lastTokenUs = 0, lastTurnUs = 0;

@@ -99,7 +99,7 @@ void FakeBackend::destroySequence(SlotId slot)
     const Sequence* sequence = find(slot);
     if (!sequence)
         return;
-    *m_used -= sequence->ownBytes;
+    *m_used -= sequence->ownBytes + sequence->draftBytes;
     --m_device->liveSlots;
     m_sequences.erase(slot);
 }
@@ -135,7 +135,34 @@ Result<void> FakeBackend::prefill(SlotId slot, std::span<const TokenId> tokens, 
 
 Result<void> FakeBackend::reserveStep(SlotId slot, int rows)
 {
-    return m_device->onReserve ? m_device->onReserve(slot, rows) : Result<void>();
+    if (m_device->onReserve)
+        OCTAVO_CHECK(m_device->onReserve(slot, rows));
+    const std::int64_t more = stepBytes(slot, rows);
+    if (m_device->memoryBytes > 0 && more > 0 && *m_used + more > m_device->memoryBytes)
+        return Error{ErrorCode::OutOfMemory, "no memory for drafted rows"};
+    if (Sequence* sequence = find(slot); sequence && more > 0) {
+        sequence->draftBytes = more;
+        *m_used += more;
+    }
+    return {};
+}
+
+std::int64_t FakeBackend::stepBytes(SlotId slot, int rows) const
+{
+    const auto found = m_sequences.find(slot);
+    return found != m_sequences.end() && rows > 1 && found->second.draftBytes == 0 ? m_device->draftBytes : 0;
+}
+
+bool FakeBackend::giveUpDrafts()
+{
+    bool any = false;
+    for (auto& [slot, sequence] : m_sequences) {
+        if (sequence.uncommittedRows > 0 || sequence.draftBytes == 0)
+            continue;
+        *m_used -= std::exchange(sequence.draftBytes, 0);
+        any = true;
+    }
+    return any;
 }
 
 Result<void> FakeBackend::step(std::span<const StepEntry> entries, std::span<float> logits)

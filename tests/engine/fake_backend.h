@@ -33,6 +33,7 @@ struct FakeDevice {
     std::int64_t bytesPerToken = 16;    ///< KV rows; shared by forks
     std::int64_t memoryBytes = 0;       ///< for sequences; 0: no limit
     std::int64_t imageBytes = 0;        ///< that each image takes for as long as it is held
+    std::int64_t draftBytes = 0;        ///< that a sequence takes from its first drafted row on, until they are given up
     std::int64_t otherRowsFrom = 1 << 30; ///< tokens from which on rows lie otherwise, and shorter ones' do not fit
     std::int64_t readUsPerToken = 0, stepUs = 0, rowUs = 0;
     bool sleeps = false;                ///< the time above passes for real
@@ -85,6 +86,8 @@ public:
     Result<void> prefill(engine::SlotId slot, std::span<const engine::TokenId> tokens,
                          std::span<float> logits) override;
     Result<void> reserveStep(engine::SlotId slot, int rows) override;
+    std::int64_t stepBytes(engine::SlotId slot, int rows) const override;
+    bool giveUpDrafts() override;
     Result<void> step(std::span<const engine::StepEntry> entries, std::span<float> logits) override;
     bool picksBest() const override { return m_device->picksBest; }
     Result<void> stepBest(std::span<const engine::StepEntry> entries, engine::TokenId endId,
@@ -105,6 +108,7 @@ private:
         std::int64_t maxTokens = 0;
         std::int64_t ownBytes = 0;
         int uncommittedRows = 0;
+        std::int64_t draftBytes = 0;
         std::int64_t steppedRows = 0;
     };
 

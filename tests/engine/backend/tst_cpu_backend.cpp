@@ -1,3 +1,4 @@
+#include "engine/evaluation/memory_plan.h"
 #include "engine/model/quantized_linear.h"
 #include "kernels/cpu/cpu_features.h"
 #include "tests/engine/golden_files.h"
@@ -58,6 +59,7 @@ private slots:
     void theCheckpointsPagesAreLetGoOf();
     void aDenseCheckpointIsQuantizedWhileItLoads();
     void refusesWhatDoesNotFit();
+    void draftedRowsStayWithinTheBudget();
     void refusesRowsThatWaitForCommit();
     void refusesPathsItDoesNotHave();
     void inputsOutOfOrderAndZeroPointsRunOnEveryPath();
@@ -387,6 +389,50 @@ void TestCpuBackend::refusesWhatDoesNotFit()
     const TokenId outside[] = {m_model.config.vocabSize};
     std::vector<float> logits(std::size_t(m_model.config.vocabSize));
     QCOMPARE(sizes->prefill(*sizes->createSequence(10), outside, logits).error().code, ErrorCode::InvalidArgument);
+}
+
+void TestCpuBackend::draftedRowsStayWithinTheBudget()
+{
+    const auto free = backend();
+    const std::int64_t sequence = free->sequenceBytes(1024);
+    const SlotId other = *free->createSequence(1024);
+    prefill(*free, other, 0, 508);
+    const std::int64_t drafts = free->stepBytes(other, 8);
+    QVERIFY(drafts > free->sequenceBytes(0)); // the states behind them, and the rows
+    QCOMPARE(free->stepBytes(other, 1), std::int64_t(0));
+    MemoryPlanRequest planned{.config = m_model.config, .agents = 1, .contextTokens = 1024};
+    const MemoryPlan plan = planMemory(planned); // which has them in it
+    const std::int64_t expected = plan.device.state - plan.stateBytesPerSequence;
+    QVERIFY2(std::abs(drafts - expected) < expected / 50, qPrintable(QString::number(drafts - expected)));
+
+    const auto cpu = backend({}, 2, 2 * sequence + drafts);
+    const std::int64_t without = cpu->stats().memoryUsedBytes;
+    const SlotId first = *cpu->createSequence(1024), second = *cpu->createSequence(1024);
+    prefill(*cpu, first, 0, 508);
+    prefill(*cpu, second, 0, 508);
+    QVERIFY(cpu->reserveStep(first, 8));
+    QCOMPARE(cpu->stepBytes(first, 8), std::int64_t(0));
+    QVERIFY(cpu->stats().memoryUsedBytes - without <= 2 * sequence + drafts);
+    const auto refused = cpu->reserveStep(second, 8);
+    QVERIFY(!refused && refused.error().code == ErrorCode::OutOfMemory);
+    QVERIFY2(refused.error().message.find("8 drafted rows need") != std::string::npos, refused.error().message.c_str());
+    QVERIFY(cpu->reserveStep(second, 1));
+    // Rows that wait are not given up; afterwards their memory serves the other, whose results are the same.
+    const Rows found = step(*cpu, {{first, ids(508, 8)}});
+    QVERIFY(!cpu->giveUpDrafts());
+    QVERIFY(cpu->commit(first, 3));
+    QVERIFY(cpu->giveUpDrafts());
+    QVERIFY(!cpu->giveUpDrafts());
+    const Rows ofSecond = step(*cpu, {{second, ids(508, 8)}});
+    for (std::size_t t = 0; t < found.size(); ++t)
+        QVERIFY(sameBits(found[t], ofSecond[t]));
+    QVERIFY(cpu->commit(second, 3));
+    QVERIFY(sameBits(step(*cpu, {{first, ids(511, 1)}})[0], step(*cpu, {{second, ids(511, 1)}})[0]));
+    // Memory of a sequence that is gone serves the next one's drafts, and counts until it is given up.
+    cpu->destroySequence(second);
+    QVERIFY(cpu->stepBytes(first, 8) < drafts);
+    QVERIFY(cpu->giveUpDrafts());
+    QCOMPARE(cpu->stepBytes(first, 8), drafts);
 }
 
 void TestCpuBackend::refusesRowsThatWaitForCommit()

@@ -137,6 +137,8 @@ void TestDoctor::theCpuBackendKeepsEverythingInRam()
     request.deviceBytes = 0;
     const MemoryPlan plan = planMemory(request);
     QCOMPARE(plan.stateBytesPerSequence, 150'994'944 + 2 * 2'949'120); // the convolution's inputs in float32
+    const std::int64_t rowBytes = 4 * (10'240 + 2048 + 48 * (128 + 16)); // what a drafted row leaves in a layer
+    QCOMPARE(plan.device.state, 8 * (2 * plan.stateBytesPerSequence + 8 * 48 * rowBytes));
     QCOMPARE(plan.device.recent, 8 * 1088 * std::int64_t(16 * 4 * 528));
     QCOMPARE(plan.ram.device, plan.device.needed());
     QCOMPARE(plan.ram.needed(), plan.ram.hostTier + plan.ram.checkpoints + plan.device.needed());

@@ -362,6 +362,58 @@ private slots:
         QCOMPARE(bench.device->commits.load(), 0);
     }
 
+    /// A context that is kept, an answer whose drafts would need the rest of the memory and more, then another request.
+    void draftsAreGivenUpBeforeContexts_data()
+    {
+        QTest::addColumn<bool>("ofScheduler"); // whose limit it is
+        QTest::addColumn<int>("draftBytes");
+        QTest::addColumn<bool>("draftsFit");
+        for (const bool ofScheduler : {true, false}) {
+            const char* whose = ofScheduler ? "scheduler" : "backend";
+            QTest::addRow("they fit, limit of the %s", whose) << ofScheduler << 3000 << true;
+            QTest::addRow("they do not, limit of the %s", whose) << ofScheduler << 5500 << false;
+        }
+    }
+
+    void draftsAreGivenUpBeforeContexts()
+    {
+        QFETCH(bool, ofScheduler);
+        QFETCH(int, draftBytes);
+        QFETCH(bool, draftsFit);
+        constexpr std::int64_t limit = 6000;
+        Bench bench([&](FakeDevice& device, SchedulerOptions& options) {
+            device.stateBytes = 100;
+            device.bytesPerToken = 1;
+            device.draftBytes = draftBytes;
+            (ofScheduler ? options.memoryBudgetBytes : device.memoryBytes) = limit;
+            options.readAnswersWhenIdle = false;
+        });
+        bench.drafts = true;
+        const auto context = someTokens(1024, 1), repeated = someTokens(200, 2) + someTokens(200, 2);
+        bench.run(bench.ask(0, context + someTokens(20, 3), 5, 1024));
+        bench.device->script = [](std::span<const TokenId> history) {
+            return history.size() > 200 && history.size() < 1000 ? std::optional(history[history.size() - 200])
+                                                                 : std::optional(TokenId(65));
+        };
+        const RequestId copying = bench.ask(1, repeated, 100);
+        while (bench.recorder.record(copying).tokens.size() < 20 && bench.scheduler->runRound())
+            QVERIFY(bench.backend->stats().memoryUsedBytes <= limit);
+        QCOMPARE(bench.device->commits > 0, draftsFit);
+        const int commits = bench.device->commits;
+        // What needs the drafts' place gets it, and the context is still there.
+        const RequestId large = bench.ask(2, someTokens(2400, 4), 5);
+        while (!bench.recorder.record(large).hasEnded() && bench.scheduler->runRound())
+            QVERIFY(bench.backend->stats().memoryUsedBytes <= limit);
+        QVERIFY(bench.recorder.record(large).finished);
+        const auto record = bench.run(copying);
+        QVERIFY(record.finished);
+        QCOMPARE(record.tokens, someTokens(100, 2));
+        QVERIFY(draftsFit || bench.device->commits == commits);
+        const auto again = bench.run(bench.ask(3, context + someTokens(20, 5), 5, 1024));
+        QCOMPARE(again.finished->stats.reusedTokens, std::int64_t{1024});
+        QCOMPARE(bench.device->misuses.load(), 0);
+    }
+
     void idleReadingTakesNothingFromOthers()
     {
         Bench bench([](FakeDevice& device, SchedulerOptions& options) {
