@@ -6,6 +6,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <array>
 #include <bit>
 #include <cmath>
 #include <cstdlib>
@@ -200,38 +201,59 @@ void TestCpuBackend::aVerifiedRowEqualsADecodedOneBitForBit()
     const SlotId verified = *cpu->createSequence(1024), decoded = *cpu->createSequence(1024);
     prefill(*cpu, verified, 0, 508);
     prefill(*cpu, decoded, 0, 508);
-    const Rows found = step(*cpu, {{verified, ids(508, 8)}}); // crosses a page of 512 tokens
+    const Rows found = step(*cpu, {{verified, ids(508, 25)}}); // crosses a page of 512 tokens
     for (std::size_t t = 0; t < found.size(); ++t)
         QVERIFY(sameBits(step(*cpu, {{decoded, ids(508 + t, 1)}})[0], found[t]));
 }
 
 void TestCpuBackend::aRejectedDraftLeavesNoTrace_data()
 {
+    QTest::addColumn<int>("rows");
     QTest::addColumn<int>("kept");
-    for (int kept = 1; kept <= 8; ++kept)
-        QTest::addRow("%d of 8 rows kept", kept) << kept;
+    for (const int rows : {8, 25}) {
+        for (int kept = 1; kept <= rows; ++kept)
+            QTest::addRow("%d of %d rows kept", kept, rows) << rows << kept;
+    }
 }
 
 void TestCpuBackend::aRejectedDraftLeavesNoTrace()
 {
+    QFETCH(int, rows);
     QFETCH(int, kept);
-    const auto cpu = backend();
+    BackendOptions options;
+    options.threads = 2;
+    const auto cpu = *makeCpuBackend(m_model.config, m_model.weights, options); // with MTP
+    QVERIFY(cpu->hasMtp());
     const SlotId source = *cpu->createSequence(1024);
     prefill(*cpu, source, 0, 508);
     const SlotId drafted = *cpu->forkSequence(source, 1024), other = *cpu->forkSequence(source, 1024),
                  plain = *cpu->forkSequence(source, 1024);
     std::vector<TokenId> draft(ids(508, std::size_t(kept)).begin(), ids(508, std::size_t(kept)).end());
-    draft.resize(8, 17); // the rejected ones
+    draft.resize(std::size_t(rows), 17); // the rejected ones
     step(*cpu, {{drafted, draft}});
     step(*cpu, {{other, ids(508, 1)}}); // others go on while the rows wait
     QVERIFY(cpu->commit(drafted, kept));
     QCOMPARE(cpu->length(drafted), std::int64_t(508 + kept));
     for (int t = 0; t < kept; ++t)
         step(*cpu, {{plain, ids(508 + std::size_t(t), 1)}});
+    // Recurrent and convolution states and the final hidden row; keys and values show in what is computed from them.
+    const auto stateOf = [&](SlotId slot) {
+        const auto image = cpu->imageOf(slot, ImageRows::Left);
+        std::vector<std::byte> state;
+        for (const auto& part : image->state)
+            state.insert(state.end(), part.begin(), part.end());
+        return state;
+    };
+    QVERIFY(stateOf(drafted) == stateOf(plain));
     for (std::size_t t = 0; t < 3; ++t) {
         const std::span next = ids(508 + std::size_t(kept) + t, 1);
         QVERIFY(sameBits(step(*cpu, {{drafted, next}})[0], step(*cpu, {{plain, next}})[0]));
     }
+    const std::array entries{DraftEntry{drafted, 17, 4}, DraftEntry{plain, 17, 4}};
+    std::array<DraftChain, 2> chains;
+    QVERIFY(cpu->draft(entries, 0.0f, chains));
+    QVERIFY(chains[0].tokens.size() == 4 && chains[0].tokens == chains[1].tokens);
+    QVERIFY(sameBits(chains[0].chances, chains[1].chances));
 }
 
 void TestCpuBackend::forksGoTheirOwnWay()
