@@ -220,9 +220,8 @@ Result<void> CpuBackend::prefill(SlotId slot, std::span<const TokenId> tokens, s
     return {};
 }
 
-Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<float> logits)
+Result<std::size_t> CpuBackend::beginStep(std::span<const StepEntry> entries)
 {
-    const std::size_t vocab = std::size_t(m_model.config.vocabSize);
     std::size_t rows = 0;
     m_rows.clear();
     for (const StepEntry& entry : entries) {
@@ -233,22 +232,20 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
             return Error{ErrorCode::InvalidArgument, "A step needs at least one token for each of different sequences"};
         rows += entry.tokens.size();
         if (rows > std::size_t(maxStepRows()))
-            break;
+            return Error{ErrorCode::InvalidArgument, "A step has more than " + std::to_string(maxStepRows()) + " rows"};
         m_rows.push_back({sequence, entry.tokens, sequence->length});
     }
-    if (rows > std::size_t(maxStepRows()) || logits.size() != rows * vocab)
-        return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(rows) + " rows (at most " +
-                                                     std::to_string(maxStepRows()) + ") came with room for " +
-                                                     std::to_string(logits.size() / vocab) + " rows of logits"};
-    if (rows == 0)
-        return {};
     for (const CpuRows& entry : m_rows)
         OCTAVO_CHECK(makeReady(*entry.sequence, entry.tokens.size()));
     m_sparseRows.clear();
     for (const CpuRows& entry : m_rows)
         m_sparseRows.emplace_back(entry.sequence, int(entry.tokens.size()));
     m_sparse.beginStep(m_sparseRows);
-    m_forward.run(CpuPass::Step, m_rows, int(rows), logits.data());
+    return rows;
+}
+
+void CpuBackend::endStep(std::size_t rows)
+{
     m_sparse.endStep();
     const float* hidden = m_forward.finalHidden();
     for (const CpuRows& entry : m_rows) {
@@ -268,6 +265,40 @@ Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<floa
     }
     m_decodeTokens += std::int64_t(rows);
     ++m_steps;
+}
+
+Result<void> CpuBackend::step(std::span<const StepEntry> entries, std::span<float> logits)
+{
+    const std::size_t vocab = std::size_t(m_model.config.vocabSize);
+    std::size_t wanted = 0;
+    for (const StepEntry& entry : entries)
+        wanted += entry.tokens.size();
+    if (logits.size() != wanted * vocab)
+        return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(wanted) + " rows (at most " +
+                                                     std::to_string(maxStepRows()) + ") came with room for " +
+                                                     std::to_string(logits.size() / vocab) + " rows of logits"};
+    OCTAVO_TRY(const std::size_t rows, beginStep(entries));
+    if (rows == 0)
+        return {};
+    m_forward.run(CpuPass::Step, m_rows, int(rows), logits.data());
+    endStep(rows);
+    return {};
+}
+
+Result<void> CpuBackend::stepBest(std::span<const StepEntry> entries, TokenId endId, std::span<TokenId> best)
+{
+    std::size_t wanted = 0;
+    for (const StepEntry& entry : entries)
+        wanted += entry.tokens.size();
+    if (best.size() != wanted || endId < 1)
+        return Error{ErrorCode::InvalidArgument, "A step of " + std::to_string(wanted) + " rows came with room for " +
+                                                     std::to_string(best.size()) + " tokens below " +
+                                                     std::to_string(endId)};
+    OCTAVO_TRY(const std::size_t rows, beginStep(entries));
+    if (rows == 0)
+        return {};
+    m_forward.runBest(m_rows, endId, best);
+    endStep(rows);
     return {};
 }
 

@@ -34,6 +34,8 @@ public:
     std::int64_t stepBytes(SlotId slot, int rows) const override;
     bool giveUpDrafts() override;
     Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) override;
+    bool picksBest() const override { return true; }
+    Result<void> stepBest(std::span<const StepEntry> entries, TokenId endId, std::span<TokenId> best) override;
     Result<void> commit(SlotId slot, int keptRows) override;
     bool hasMtp() const override { return m_model.mtp.has_value(); }
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
@@ -59,6 +61,9 @@ private:
     Result<CpuSequence*> find(SlotId slot);
     /// The sequence, when it exists, has nothing uncommitted, and `tokens` are valid and fit.
     Result<CpuSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
+    /// Checks a step's entries and finds their memory: m_rows; gives how many rows they have.
+    Result<std::size_t> beginStep(std::span<const StepEntry> entries);
+    void endStep(std::size_t rows);
     Result<void> makeRoom(CpuSequence& sequence, std::int64_t tokens);
     Result<void> prepareRows(CpuSequence& sequence, std::int64_t count);
     /// Whole int8 pages that a sequence may still take.

@@ -1,5 +1,7 @@
 #include "engine/backend/cpu_forward.h"
 
+#include "engine/sampling/sampler.h"
+
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -326,6 +328,27 @@ void CpuForward::run(CpuPass pass, std::span<const CpuRows> entries, int logitRo
                                  entry.tokens[std::size_t(i)], entry.position + i - 1});
     }
     m_pool.run([this](int thread) { runThread(thread); });
+}
+
+void CpuForward::runBest(std::span<const CpuRows> entries, TokenId endId, std::span<TokenId> best)
+{
+    const std::size_t values = best.size() * std::size_t(m_config.vocabSize);
+    if (m_ownLogits.size() < values)
+        m_ownLogits.resize(values);
+    m_best.resize(std::size_t(m_pool.threads()));
+    for (auto& ofThread : m_best)
+        ofThread.resize(std::max(ofThread.size(), best.size()));
+    m_bestBelow = endId;
+    run(CpuPass::Step, entries, int(best.size()), m_ownLogits.data());
+    m_bestBelow = 0;
+    for (std::size_t r = 0; r < best.size(); ++r) {
+        BestToken found;
+        for (const auto& ofThread : std::span(m_best).first(std::size_t(m_pool.active()))) { // in order of their tokens
+            if (ofThread[r].token >= 0 && (found.token < 0 || ofThread[r].logit > found.logit))
+                found = ofThread[r];
+        }
+        best[r] = found.token;
+    }
 }
 
 void CpuForward::runThread(int thread)
@@ -787,6 +810,12 @@ void CpuForward::writeLogits(int thread)
         prepare(thread, m_hidden + std::int64_t(m_rows - m_logitRows) * m_config.hiddenSize, m_config.hiddenSize,
                 m_logitRows, m_model.finalNorm.data(), m_model.head);
     linear(m_model.head, input, begin, end, m_logits + begin, vocab);
+    for (int r = 0; m_bestBelow > 0 && r < m_logitRows; ++r) {
+        const std::span part(m_logits + std::int64_t(r) * vocab + begin, std::size_t(std::max(end - begin, 0)));
+        const auto best = Sampler::argmax(part, m_bestBelow - begin);
+        m_best[std::size_t(thread)][std::size_t(r)] =
+            best ? BestToken{begin + *best, part[std::size_t(*best)]} : BestToken{};
+    }
     if (m_model.mtp && m_pass == CpuPass::Step && thread == 0)
         std::copy_n(input.x, std::int64_t(m_rows) * m_config.hiddenSize, m_final);
 }

@@ -52,6 +52,9 @@ public:
 
     /// Pages, pending memory and lengths are the caller's affair; `logitRows` last rows give logits.
     void run(CpuPass pass, std::span<const CpuRows> entries, int logitRows, float* logits);
+    /// A step whose rows give their best tokens alone, as Backend::stepBest(): each thread looks through the logits that it
+    /// has just made.
+    void runBest(std::span<const CpuRows> entries, TokenId endId, std::span<TokenId> best);
     /// Takes the first `kept` of a sequence's pending rows into its recurrent state.
     void commit(CpuSequence& sequence, int kept);
 
@@ -122,6 +125,11 @@ private:
         TokenId token = 0;
         double sum = 0.0;
     };
+    /// The best token of a thread's part of a row; -1: no logit is finite.
+    struct BestToken {
+        TokenId token = -1;
+        float logit = 0.0f;
+    };
     void addUnfilled(CpuSequence& sequence);
     void mtpEmbed(int thread);
     void mtpWriteKv(int thread, int firstRow);
@@ -148,7 +156,9 @@ private:
     std::vector<MtpRow> m_mtpRows;
     std::vector<CpuDraft*> m_drafts;
     std::vector<CpuRows> m_draftRows; // one of each chain that goes on
-    std::vector<float> m_draftLogits;
+    std::vector<float> m_ownLogits; // of drafts, and of steps that give tokens alone
+    std::vector<std::vector<BestToken>> m_best; // by thread, then row
+    TokenId m_bestBelow = 0;                    // 0: the logits are wanted
     std::vector<std::vector<DraftPart>> m_draftParts; // by thread, then chain
     float m_leastChance = 0.0f;
     bool m_draftsGoOn = false;

@@ -128,8 +128,8 @@ void CpuForward::draft(std::span<CpuDraft> chains, float leastChance)
     m_rows = int(m_drafts.size());
     m_entries = m_draftRows;
     const std::int64_t stride = (std::int64_t(m_config.vocabSize) + 15) / 16 * 16;
-    if (std::int64_t(m_draftLogits.size()) < m_rows * stride)
-        m_draftLogits.resize(std::size_t(m_rows * stride));
+    if (std::int64_t(m_ownLogits.size()) < m_rows * stride)
+        m_ownLogits.resize(std::size_t(m_rows * stride));
     m_draftParts.resize(std::size_t(m_pool.threads()));
     for (auto& parts : m_draftParts)
         parts.resize(std::max(parts.size(), chains.size()));
@@ -166,12 +166,12 @@ void CpuForward::mtpLogits(int thread)
     const Range panels = share(cpu::panelCount(vocab), thread);
     const int begin = panels.begin * panelWidth, end = std::min(vocab, panels.end * panelWidth);
     const Input input = prepare(thread, m_hidden, m_config.hiddenSize, m_rows, mtp.norm.data(), m_model.head);
-    linear(m_model.head, input, begin, end, m_draftLogits.data() + begin, stride);
+    linear(m_model.head, input, begin, end, m_ownLogits.data() + begin, stride);
     if (thread == 0) // what the next row of each chain starts from
         std::copy_n(input.x, std::int64_t(m_rows) * m_config.hiddenSize, m_final);
     for (int r = 0; r < m_rows; ++r) {
         DraftPart part{-INFINITY, TokenId(begin), 0.0};
-        float* logits = m_draftLogits.data() + r * stride;
+        float* logits = m_ownLogits.data() + r * stride;
         for (int i = begin; i < end; ++i) {
             if (logits[i] > part.largest) {
                 part.largest = logits[i];

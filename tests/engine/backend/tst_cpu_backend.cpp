@@ -1,5 +1,6 @@
 #include "engine/evaluation/memory_plan.h"
 #include "engine/model/quantized_linear.h"
+#include "engine/sampling/sampler.h"
 #include "kernels/cpu/cpu_features.h"
 #include "tests/engine/golden_files.h"
 
@@ -53,6 +54,7 @@ private slots:
     void everyNumberOfThreadsGivesTheSameBits();
     void pathsAgree();
     void aVerifiedRowEqualsADecodedOneBitForBit();
+    void theBestTokensAreThoseOfTheLogits();
     void aRejectedDraftLeavesNoTrace_data();
     void aRejectedDraftLeavesNoTrace();
     void forksGoTheirOwnWay();
@@ -204,6 +206,29 @@ void TestCpuBackend::aVerifiedRowEqualsADecodedOneBitForBit()
     const Rows found = step(*cpu, {{verified, ids(508, 25)}}); // crosses a page of 512 tokens
     for (std::size_t t = 0; t < found.size(); ++t)
         QVERIFY(sameBits(step(*cpu, {{decoded, ids(508 + t, 1)}})[0], found[t]));
+}
+
+void TestCpuBackend::theBestTokensAreThoseOfTheLogits()
+{
+    const auto cpu = backend({}, 3);
+    const SlotId one = *cpu->createSequence(1024), two = *cpu->createSequence(1024);
+    prefill(*cpu, one, 0, 100);
+    const SlotId other = *cpu->forkSequence(one, 1024);
+    prefill(*cpu, two, 100, 70);
+    const SlotId single = *cpu->forkSequence(two, 1024);
+    const Rows logits = step(*cpu, {{one, ids(100, 14)}, {two, ids(170, 1)}});
+    for (const TokenId endId : {m_model.config.vocabSize, 1000, 37, 1}) {
+        std::vector<TokenId> best(15, -7);
+        const SlotId again = *cpu->forkSequence(other, 1024), alone = *cpu->forkSequence(single, 1024);
+        const std::array entries{StepEntry{again, ids(100, 14)}, StepEntry{alone, ids(170, 1)}};
+        QVERIFY(cpu->stepBest(entries, endId, best));
+        for (std::size_t r = 0; r < best.size(); ++r)
+            QCOMPARE(best[r], *Sampler::argmax(logits[r], endId));
+        QVERIFY(cpu->commit(again, 14));
+        std::vector<TokenId> tooFew(14);
+        const std::array next{StepEntry{again, ids(114, 14)}, StepEntry{alone, ids(171, 1)}};
+        QCOMPARE(cpu->stepBest(next, endId, tooFew).error().code, ErrorCode::InvalidArgument);
+    }
 }
 
 void TestCpuBackend::aRejectedDraftLeavesNoTrace_data()
