@@ -495,12 +495,8 @@ void CpuForward::gdnStep(int thread, const CpuLayer& layer, Range keyHeads)
         CpuSequence& sequence = *entry.sequence;
         const int rows = int(entry.tokens.size());
         for (int head = keyHeads.begin * ratio; head < keyHeads.end * ratio; ++head) {
-            float* state = sequence.state(layer.kindIndex, head);
-            if (rows > 1) {
-                float* verified = sequence.verifiedState(layer.kindIndex, head);
-                std::memcpy(verified, state, std::size_t(m_shape.headFloats()) * sizeof(float));
-                state = verified;
-            }
+            float* const state = sequence.state(layer.kindIndex, head);
+            float* const after = rows > 1 ? sequence.verifiedState(layer.kindIndex, head) : state;
             own.gdnRows.resize(std::size_t(rows));
             for (int t = 0; t < rows; ++t) {
                 const float* conv = m_conv + std::int64_t(first + t) * c.convDim();
@@ -524,7 +520,7 @@ void CpuForward::gdnStep(int thread, const CpuLayer& layer, Range keyHeads)
                 }
             }
             // All rows at once: the state is read a strip at a time, and stays near for the next row.
-            m_kernels.gdnRecurrent(state, keyDim, c.linearValueHeadDim, own.gdnRows.data(), rows);
+            m_kernels.gdnRecurrent(state, after, keyDim, c.linearValueHeadDim, own.gdnRows.data(), rows, own.gdnWork);
         }
         first += rows;
     }

@@ -72,26 +72,13 @@ inline float dotInOrder(const float* a, const float* b, int n)
     return sumLanes(sum);
 }
 
-/// S = decay * S + k (outer) d for columns [column, column + 16 * V).
+/// Rows of a head through V vectors of columns, from S to `after`. In between they stand in `strip`, (keyDim, 16 * V):
+/// rows of S are a power of two apart, so that a strip of them would push itself out of the first-level cache.
 template <int V>
-inline void gdnUpdate(float* S, int keyDim, int valueDim, int column, const GdnRow& row)
+inline void gdnColumns(const float* S, float* after, int keyDim, int valueDim, int column, const GdnRow* rows,
+                       const float* kq, int count, float* strip)
 {
-    VecF d[V];
-    for (int v = 0; v < V; ++v)
-        d[v] = loadF(row.d + column + v * 16);
-    const VecF decay = setF(row.decay);
-    for (int i = 0; i < keyDim; ++i) {
-        float* s = S + std::int64_t(i) * valueDim + column;
-        const VecF k = setF(row.k[i]);
-#pragma GCC unroll 4
-        for (int v = 0; v < V; ++v)
-            storeF(s + v * 16, fma(k, d[v], loadF(s + v * 16) * decay));
-    }
-}
-
-template <int V>
-inline void gdnColumns(float* S, int keyDim, int valueDim, int column, const GdnRow* rows, const float* kq, int count)
-{
+    constexpr int width = V * 16;
     for (int t = 0; t < count; ++t) {
         const GdnRow& row = rows[t];
         VecF predicted[2][V], read[2][V];
@@ -99,56 +86,94 @@ inline void gdnColumns(float* S, int keyDim, int valueDim, int column, const Gdn
             for (int v = 0; v < V; ++v)
                 predicted[j][v] = read[j][v] = zeroF();
         }
-        for (int i = 0; i < keyDim; i += 2) {
+        auto predict = [&]<bool First>() __attribute__((always_inline))
+        {
+            for (int i = 0; i < keyDim; i += 2) {
 #pragma GCC unroll 2
-            for (int j = 0; j < 2; ++j) {
-                const VecF k = setF(row.k[i + j]), q = setF(row.q[i + j]);
-                const float* s = S + std::int64_t(i + j) * valueDim + column;
+                for (int j = 0; j < 2; ++j) {
+                    const VecF k = setF(row.k[i + j]), q = setF(row.q[i + j]);
+                    float* near = strip + (i + j) * width;
+                    const float* s = First ? S + std::int64_t(i + j) * valueDim + column : near;
 #pragma GCC unroll 4
-                for (int v = 0; v < V; ++v) {
-                    const VecF state = loadF(s + v * 16);
-                    predicted[j][v] = fma(k, state, predicted[j][v]);
-                    read[j][v] = fma(q, state, read[j][v]);
+                    for (int v = 0; v < V; ++v) {
+                        const VecF state = loadF(s + v * 16);
+                        if constexpr (First)
+                            storeF(near + v * 16, state);
+                        predicted[j][v] = fma(k, state, predicted[j][v]);
+                        read[j][v] = fma(q, state, read[j][v]);
+                    }
                 }
             }
-        }
+        };
+        if (t == 0)
+            predict.template operator()<true>();
+        else
+            predict.template operator()<false>();
         const VecF decay = setF(row.decay), beta = setF(row.beta), dot = setF(kq[t]);
+        VecF d[V];
         for (int v = 0; v < V; ++v) {
             const VecF r = (predicted[0][v] + predicted[1][v]) * decay;
-            const VecF d = beta * (loadF(row.v + column + v * 16) - r);
-            storeF(row.d + column + v * 16, d);
-            storeF(row.o + column + v * 16, fma(dot, d, (read[0][v] + read[1][v]) * decay));
+            d[v] = beta * (loadF(row.v + column + v * 16) - r);
+            storeF(row.d + column + v * 16, d[v]);
+            storeF(row.o + column + v * 16, fma(dot, d[v], (read[0][v] + read[1][v]) * decay));
         }
-        gdnUpdate<V>(S, keyDim, valueDim, column, row);
+        // S = decay * S + k (outer) d.
+        float* to = t + 1 == count ? after + column : strip;
+        const std::int64_t stride = t + 1 == count ? valueDim : width;
+        for (int i = 0; i < keyDim; ++i) {
+            const VecF k = setF(row.k[i]);
+#pragma GCC unroll 4
+            for (int v = 0; v < V; ++v)
+                storeF(to + i * stride + v * 16, fma(k, d[v], loadF(strip + i * width + v * 16) * decay));
+        }
     }
 }
 
-void gdnRecurrent(float* S, int keyDim, int valueDim, const GdnRow* rows, int count)
+void gdnRecurrent(const float* S, float* after, int keyDim, int valueDim, const GdnRow* rows, int count, float* work)
 {
     float kq[gdnChunkRows];
     for (int begin = 0; begin < count; begin += gdnChunkRows) {
         const int n = smaller(gdnChunkRows, count - begin);
+        const float* from = begin == 0 ? S : after;
         for (int t = 0; t < n; ++t)
             kq[t] = dotInOrder(rows[begin + t].k, rows[begin + t].q, keyDim);
         int column = 0;
         for (; column + 32 <= valueDim; column += 32)
-            gdnColumns<2>(S, keyDim, valueDim, column, rows + begin, kq, n);
+            gdnColumns<2>(from, after, keyDim, valueDim, column, rows + begin, kq, n, work);
         for (; column < valueDim; column += 16)
-            gdnColumns<1>(S, keyDim, valueDim, column, rows + begin, kq, n);
+            gdnColumns<1>(from, after, keyDim, valueDim, column, rows + begin, kq, n, work);
+    }
+}
+
+/// The updates of S alone: an element passes through all rows while it is in a register.
+template <int V>
+inline void replayColumns(float* S, int keyDim, int valueDim, int column, const GdnRow* rows, int count)
+{
+    for (int i = 0; i < keyDim; ++i) {
+        float* s = S + std::int64_t(i) * valueDim + column;
+        VecF state[V];
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v)
+            state[v] = loadF(s + v * 16);
+        for (int t = 0; t < count; ++t) {
+            const VecF k = setF(rows[t].k[i]), decay = setF(rows[t].decay);
+#pragma GCC unroll 4
+            for (int v = 0; v < V; ++v)
+                state[v] = fma(k, loadF(rows[t].d + column + v * 16), state[v] * decay);
+        }
+#pragma GCC unroll 4
+        for (int v = 0; v < V; ++v)
+            storeF(s + v * 16, state[v]);
     }
 }
 
 void gdnReplay(float* S, int keyDim, int valueDim, const GdnRow* rows, int count)
 {
     int column = 0;
-    for (; column + 32 <= valueDim; column += 32) {
-        for (int t = 0; t < count; ++t)
-            gdnUpdate<2>(S, keyDim, valueDim, column, rows[t]);
-    }
-    for (; column < valueDim; column += 16) {
-        for (int t = 0; t < count; ++t)
-            gdnUpdate<1>(S, keyDim, valueDim, column, rows[t]);
-    }
+    for (; column + 64 <= valueDim; column += 64)
+        replayColumns<4>(S, keyDim, valueDim, column, rows, count);
+    for (; column < valueDim; column += 16)
+        replayColumns<1>(S, keyDim, valueDim, column, rows, count);
 }
 
 void gdnChunk(float* S, int keyDim, int valueDim, int values, int rows, const float* q, const float* k,

@@ -94,8 +94,10 @@ struct Kernels {
     /// state = merge(state, other) for one row.
     void (*mergeState)(int headDim, const AttentionState& other, const AttentionState& state);
 
-    /// Runs rows one after another through a head's state S (keyDim, valueDim), which is updated in place.
-    void (*gdnRecurrent)(float* S, int keyDim, int valueDim, const GdnRow* rows, int count);
+    /// Runs rows one after another through a head's state S (keyDim, valueDim); `after`, which may be S, takes the state
+    /// behind the last. work: gdnWorkFloats() floats.
+    void (*gdnRecurrent)(const float* S, float* after, int keyDim, int valueDim, const GdnRow* rows, int count,
+                         float* work);
     /// Only the state updates of rows that gdnRecurrent has run: S = decay * S + k (outer) d, bit for bit the same.
     void (*gdnReplay)(float* S, int keyDim, int valueDim, const GdnRow* rows, int count);
     /// The chunked form for up to 64 rows: `values` heads share one key head. q, k: rows `qkStride` apart, normalised;

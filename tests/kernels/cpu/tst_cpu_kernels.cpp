@@ -159,6 +159,8 @@ private slots:
     void chunkedEqualsRecurrentAtRandomSplits();
     void replayGivesTheSameBitsAsRunning_data() { addPathRows(); }
     void replayGivesTheSameBitsAsRunning();
+    void rowsTogetherGiveTheSameBitsAsOneByOne_data();
+    void rowsTogetherGiveTheSameBitsAsOneByOne();
 };
 
 void TestCpuKernels::theReferenceAttentionGivesNumbersWorkedByHand()
@@ -683,10 +685,11 @@ void TestCpuKernels::recurrentMatchesTheReference()
     for (int head = 0; head < heads; ++head) {
         const auto begin = data.state.begin() + head * keyDim * valueDim;
         std::vector<float> state(begin, begin + keyDim * valueDim), d(count(valueDim)), o(count(valueDim));
+        std::vector<float> work(count(gdnWorkFloats(keyDim, valueDim)));
         reference::GdnHead expected{keyDim, valueDim, {state.begin(), state.end()}};
         for (int t = 0; t < data.rows; ++t) {
             const GdnRow row = data.row(head, t, d.data(), o.data());
-            kernels(Path(path)).gdnRecurrent(state.data(), keyDim, valueDim, &row, 1);
+            kernels(Path(path)).gdnRecurrent(state.data(), state.data(), keyDim, valueDim, &row, 1, work.data());
             const std::vector<double> out =
                 expected.step({row.q, count(keyDim)}, {row.k, count(keyDim)}, {row.v, count(valueDim)},
                               data.g[count(t * heads + head)], row.beta);
@@ -711,10 +714,12 @@ void TestCpuKernels::chunkedEqualsRecurrentAtRandomSplits()
     const GdnData data(keyDim, valueDim, heads, 150, 77);
     const std::size_t outSize = count(data.rows * heads * valueDim);
     std::vector<float> expectedState = data.state, expected(outSize), d(count(valueDim));
+    std::vector<float> ownWork(count(gdnWorkFloats(keyDim, valueDim)));
     for (int head = 0; head < heads; ++head) {
         for (int t = 0; t < data.rows; ++t) {
             const GdnRow row = data.row(head, t, d.data(), expected.data() + (t * heads + head) * valueDim);
-            table.gdnRecurrent(expectedState.data() + head * keyDim * valueDim, keyDim, valueDim, &row, 1);
+            float* state = expectedState.data() + head * keyDim * valueDim;
+            table.gdnRecurrent(state, state, keyDim, valueDim, &row, 1, ownWork.data());
         }
     }
     std::mt19937 random(5);
@@ -750,12 +755,50 @@ void TestCpuKernels::replayGivesTheSameBitsAsRunning()
     const Kernels& table = kernels(Path(path));
     const GdnData data(128, 128, 1, 8, 13);
     std::vector<float> run = data.state, replayed = data.state, d(8 * 128), o(128);
+    std::vector<float> work(count(gdnWorkFloats(128, 128)));
+    std::vector<GdnRow> rows;
     for (int t = 0; t < 8; ++t) {
-        const GdnRow row = data.row(0, t, d.data() + t * 128, o.data());
-        table.gdnRecurrent(run.data(), 128, 128, &row, 1);
-        table.gdnReplay(replayed.data(), 128, 128, &row, 1);
+        rows.push_back(data.row(0, t, d.data() + t * 128, o.data()));
+        table.gdnRecurrent(run.data(), run.data(), 128, 128, &rows.back(), 1, work.data());
+        table.gdnReplay(replayed.data(), 128, 128, &rows.back(), 1);
         QVERIFY(std::memcmp(run.data(), replayed.data(), run.size() * sizeof(float)) == 0);
     }
+    std::vector<float> together = data.state;
+    table.gdnReplay(together.data(), 128, 128, rows.data(), 8);
+    QVERIFY(std::memcmp(run.data(), together.data(), run.size() * sizeof(float)) == 0);
+}
+
+void TestCpuKernels::rowsTogetherGiveTheSameBitsAsOneByOne_data()
+{
+    addGdnShapes();
+}
+
+void TestCpuKernels::rowsTogetherGiveTheSameBitsAsOneByOne()
+{
+    QFETCH(int, path);
+    QFETCH(int, keyDim);
+    QFETCH(int, valueDim);
+    const Kernels& table = kernels(Path(path));
+    constexpr int rows = 70; // more than are run at once
+    const GdnData data(keyDim, valueDim, 1, rows, 21);
+    const std::size_t floats = count(keyDim * valueDim);
+    std::vector<float> state(data.state.begin(), data.state.begin() + std::ptrdiff_t(floats)), work(count(gdnWorkFloats(keyDim, valueDim)));
+    const std::vector<float> before = state;
+    std::vector<float> d(count(rows * valueDim)), o(d.size()), expectedD(d.size()), expectedO(d.size());
+    std::vector<GdnRow> all;
+    for (int t = 0; t < rows; ++t) {
+        all.push_back(data.row(0, t, d.data() + t * valueDim, o.data() + t * valueDim));
+        const GdnRow row = data.row(0, t, expectedD.data() + t * valueDim, expectedO.data() + t * valueDim);
+        table.gdnRecurrent(state.data(), state.data(), keyDim, valueDim, &row, 1, work.data());
+    }
+    std::vector<float> untouched = before, after(floats);
+    table.gdnRecurrent(untouched.data(), after.data(), keyDim, valueDim, all.data(), rows, work.data());
+    QVERIFY(untouched == before);
+    QVERIFY(after == state);
+    QVERIFY(d == expectedD);
+    QVERIFY(o == expectedO);
+    table.gdnRecurrent(untouched.data(), untouched.data(), keyDim, valueDim, all.data(), rows, work.data());
+    QVERIFY(untouched == state);
 }
 
 QTEST_GUILESS_MAIN(TestCpuKernels)
