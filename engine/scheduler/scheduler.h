@@ -112,6 +112,7 @@ private:
     void admit();
     bool admitTask(Task& task);
     const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
+    bool isPrepared(std::int64_t newTokens);
     Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
     bool agentIsBusy(const Task& task) const;
     bool someoneRuns(const Task* except) const;

@@ -85,6 +85,10 @@ bool Scheduler::admitTask(Task& task)
     }
     const std::int64_t tokens =
         std::min(m_options.contextLimit, task.promptTokens() + std::int64_t(task.request.maxNewTokens));
+    if (!isPrepared(tokens - hit.length)) {
+        m_admissionDue = true; // goes on in the next round
+        return false;
+    }
     auto slot = reserve(task, hit, tokens);
     if (!slot) {
         if (slot.error().code == ErrorCode::DeviceFailure)
@@ -128,6 +132,19 @@ const Task* Scheduler::readerWorthWaitingFor(const Task& task, std::int64_t held
     if (best)
         best->checkpoints.try_emplace(most, PrefixCache::Kind::Passage);
     return best;
+}
+
+/// The memory of a long context can take a second to come (page-locked RAM). Beside writers it is made ready a part a
+/// round. True when it is, or failed to: reserve() then says why.
+bool Scheduler::isPrepared(std::int64_t newTokens)
+{
+    const bool someoneWrites = std::ranges::any_of(
+        m_tasks, [](const auto& task) { return task->state == Task::State::Writing && !task->ended; });
+    if (!someoneWrites)
+        return true;
+    const auto done = guarded("room was prepared for a context",
+                              [&]() -> Result<bool> { return m_backend.prepareSequence(newTokens); });
+    return !done || *done;
 }
 
 Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens)

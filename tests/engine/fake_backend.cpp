@@ -78,8 +78,20 @@ Result<SlotId> FakeBackend::add(Sequence sequence)
     return slot;
 }
 
+bool FakeBackend::prepareSequence(std::int64_t newTokens)
+{
+    if (newTokens < 1000 || m_prepared >= m_device->prepareCalls)
+        return true;
+    spend(m_device->prepareUs);
+    return ++m_prepared >= m_device->prepareCalls;
+}
+
 Result<SlotId> FakeBackend::createSequence(std::int64_t maxTokens)
 {
+    if (maxTokens >= 1000) { // what was not prepared takes its time now
+        spend((m_device->prepareCalls - m_prepared) * m_device->prepareUs);
+        m_prepared = 0;
+    }
     return add({{}, {}, maxTokens, sequenceBytes(maxTokens), 0, 0});
 }
 

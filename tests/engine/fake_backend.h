@@ -50,6 +50,9 @@ struct FakeDevice {
     /// What reserveStep() gives; nothing: there is always room.
     std::function<Result<void>(engine::SlotId slot, int rows)> onReserve;
 
+    int prepareCalls = 0;               ///< of prepareSequence() that a sequence of 1,000 tokens or more needs
+    std::int64_t prepareUs = 0;         ///< each of them
+
     // Faults: call number `failAt` (1: the next) of any that can fail gives `fault`.
     std::atomic<int> failAt = 0;
     ErrorCode fault = ErrorCode::DeviceFailure;
@@ -79,6 +82,7 @@ public:
     int maxPrefillSlice() const override { return m_device->maxSlice; }
     int maxStepRows() const override { return m_device->maxRows; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
+    bool prepareSequence(std::int64_t newTokens) override;
     Result<engine::SlotId> createSequence(std::int64_t maxTokens) override;
     Result<engine::SlotId> forkSequence(engine::SlotId source, std::int64_t maxTokens) override;
     void destroySequence(engine::SlotId slot) override;
@@ -124,7 +128,7 @@ private:
     engine::ModelConfig m_config;
     std::map<engine::SlotId, Sequence> m_sequences;
     std::shared_ptr<std::atomic<std::int64_t>> m_used = std::make_shared<std::atomic<std::int64_t>>(0); // images' too
-    int m_nextSlot = 0;
+    int m_nextSlot = 0, m_prepared = 0;
 };
 
 /// The token a FakeBackend without a script writes after reading `prompt`, and the `count` after it.

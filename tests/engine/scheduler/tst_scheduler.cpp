@@ -486,6 +486,30 @@ private slots:
         QVERIFY(bench.run(reader).finished);
     }
 
+    void memoryOfALongContextComesInPartsBesideWriters()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions& options) {
+            options.contextLimit = 300'000;
+            device.prepareCalls = 40;
+            device.prepareUs = 30'000;
+        });
+        const RequestId writer = bench.ask(0, someTokens(64, 1), 200);
+        while (bench.recorder.record(writer).tokens.empty())
+            bench.scheduler->runRound();
+        const RequestId reader = bench.ask(1, someTokens(4'000, 2), 5);
+        const RequestId question = bench.ask(2, someTokens(64, 3), 5); // needs none of it and does not wait for it
+        QVERIFY(bench.run(question).finished);
+        QVERIFY(bench.recorder.record(reader).progress.empty());
+        const auto written = bench.run(writer);
+        QVERIFY2(written.finished->stats.worstGapMs <= 250.0,
+                 qPrintable(QString::number(written.finished->stats.worstGapMs)));
+        QVERIFY(bench.run(reader).finished);
+        // Where nobody writes, nobody is to be spared.
+        bench.ask(1, someTokens(5'000, 4), 5);
+        bench.scheduler->runRound();
+        QVERIFY(!bench.recorder.record(RequestId{bench.lastId}).progress.empty());
+    }
+
     void writersGetHalfTheTimeBesideALongRead()
     {
         Bench bench([](FakeDevice& device, SchedulerOptions& options) {
