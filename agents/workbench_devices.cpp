@@ -35,6 +35,8 @@ void Workbench::Private::reloaded(const Result<void>& result)
             continue;
         known.info.problem.clear();
         known.info.state = ContextState::Ready;
+        known.info.readDone = known.info.readReused = 0; // the lost device held it
+        known.info.secondsLeft = -1;
         known.readForItself = known.info.panes > 0;
         if (known.readForItself)
             startReading(known);

@@ -199,6 +199,7 @@ void Workbench::Private::becomeReady()
     });
     isReady = true;
     for (auto& [id, known] : contexts) {
+        known.info.state = ContextState::Ready; // made when a pane, a question or an unfinished reading needs it
         known.info.panes = 0;
         for (const Agent* agent : agents)
             known.info.panes += agent->d->context == id ? 1 : 0;
@@ -207,7 +208,6 @@ void Workbench::Private::becomeReady()
     statusTimer.start(statusMs);
     emit q->ready();
     for (auto& [id, known] : contexts) {
-        known.info.state = ContextState::Ready; // made when a pane, a question or an unfinished reading needs it
         emit q->contextAdded(known.info);
         if (known.info.panes > 0 || isWanted(id))
             build(id, true);

@@ -3,12 +3,14 @@
 #include "ui/controls.h"
 #include "ui/theme.h"
 
+#include <QHBoxLayout>
 #include <QKeyEvent>
 #include <QLineEdit>
 #include <QListView>
 #include <QPainter>
 #include <QStandardItemModel>
 #include <QStyledItemDelegate>
+#include <QToolButton>
 #include <QVBoxLayout>
 
 #include <algorithm>
@@ -105,7 +107,11 @@ CommandPalette::CommandPalette(const QList<QAction*>& actions, QWidget* parent)
         m_actions += action;
     auto* layout = new QVBoxLayout(this);
     layout->setContentsMargins(metrics::padding, metrics::padding, metrics::padding, metrics::padding);
-    layout->addWidget(m_field);
+    auto* top = new QHBoxLayout;
+    QToolButton* closeButton = makeIconButton(QStringLiteral("close"), tr("Close (Esc)")); // there is no title bar
+    top->addWidget(m_field, 1);
+    top->addWidget(closeButton);
+    layout->addLayout(top);
     layout->addWidget(m_list, 1);
     layout->addWidget(m_none, 1, Qt::AlignTop);
     m_field->setPlaceholderText(tr("What do you want to do?"));
@@ -121,6 +127,7 @@ CommandPalette::CommandPalette(const QList<QAction*>& actions, QWidget* parent)
     m_list->setFocusPolicy(Qt::NoFocus);
     connect(m_field, &QLineEdit::textChanged, this, &CommandPalette::filter);
     connect(m_list, &QListView::clicked, this, &CommandPalette::run);
+    connect(closeButton, &QToolButton::clicked, this, &QDialog::reject);
     filter({});
     const double scale = Theme::instance()->textScale();
     resize(int(560 * scale), int(440 * scale));

@@ -128,6 +128,10 @@
         <source>No command has these letters.</source>
         <translation>Kein Befehl hat diese Buchstaben.</translation>
     </message>
+    <message>
+        <source>Close (Esc)</source>
+        <translation>Schließen (Esc)</translation>
+    </message>
 </context>
 <context>
     <name>octavo::ui::CompareView</name>

@@ -101,6 +101,28 @@ private slots:
         QCOMPARE(bench.context(interrupted).state, ContextState::Ready); // no pane uses it, and it was read
     }
 
+    void contextsOfEarlierSessionsAreReadyWhenTheWorkbenchIs()
+    {
+        Bench bench;
+        bench.openWithContext(0);
+        bench.addContext();
+        bench.workbench.reset(); // of the first engine, before it goes
+        WorkbenchOptions options;
+        options.databasePath = bench.database;
+        auto fake = std::make_unique<octavo::test::FakeEngine>(bench.script, bench.contextLimit);
+        bench.engine = fake.get();
+        bench.workbench = std::make_unique<Workbench>(options, std::move(fake));
+        QList<ContextInfo> seen; // as a window takes them, which is made then
+        QObject::connect(bench.workbench.get(), &Workbench::ready, bench.workbench.get(),
+                         [&] { seen = bench.workbench->contexts(); });
+        QSignalSpy ready(bench.workbench.get(), &Workbench::ready);
+        bench.workbench->start();
+        QVERIFY(ready.wait());
+        QVERIFY(!seen.isEmpty());
+        for (const ContextInfo& info : std::as_const(seen))
+            QVERIFY(info.state != ContextState::Preparing);
+    }
+
     void whatWasReadBeforeIsToldWhileReadingGoesOn()
     {
         Bench bench([](const auto&) {

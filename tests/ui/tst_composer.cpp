@@ -89,6 +89,8 @@ private slots:
         QCOMPARE(pane(3)->composer()->text(), QStringLiteral("why"));
         QVERIFY(pane(3)->composer()->edit()->hasFocus());
         pane(3)->transcript()->setFocus();
+        type(QStringLiteral(" ")); // scrolls
+        QCOMPARE(pane(3)->composer()->text(), QStringLiteral("why"));
         key(QStringLiteral("Ctrl+A")); // no letter
         QCOMPARE(pane(3)->composer()->text(), QStringLiteral("why"));
         QVERIFY(pane(3)->transcript()->hasFocus());

@@ -354,6 +354,13 @@ private slots:
         QVERIFY(!palette->list()->isVisible()); // and says so
         QTest::keyClick(palette->field(), Qt::Key_Escape);
         QTRY_VERIFY(!m_window->findChild<CommandPalette*>());
+        key(QStringLiteral("F1"));
+        palette = m_window->findChild<CommandPalette*>();
+        QVERIFY(palette);
+        auto* close = palette->findChild<QToolButton*>(); // there is no title bar to close it by
+        QVERIFY(close);
+        close->click();
+        QTRY_VERIFY(!m_window->findChild<CommandPalette*>());
     }
 
     void theFieldForAllShowsTheKeyThatLeadsToIt()
@@ -423,7 +430,8 @@ private slots:
         AgentStatus failed = agent(7)->status();
         failed.outcome = Outcome::Failed;
         test::setStatus(agent(7), failed);
-        QVERIFY(!words(7).contains(QStringLiteral("reading 41%,")));
+        QVERIFY2(!words(7).contains(QStringLiteral("reading 41%")), qPrintable(words(7)));
+        QVERIFY2(words(7).contains(QStringLiteral("failed")), qPrintable(words(7)));
         context.state = ContextState::Preparing;
         test::setStatus(agent(7), AgentStatus());
         test::setContext(agent(7), context);

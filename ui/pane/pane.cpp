@@ -379,6 +379,7 @@ void Pane::paintEvent(QPaintEvent*)
 void Pane::keyPressEvent(QKeyEvent* event)
 {
     const bool types = !event->text().isEmpty() && event->text().at(0).isPrint() &&
+                       !event->text().at(0).isSpace() && // a blank scrolls
                        !(event->modifiers() & (Qt::ControlModifier | Qt::AltModifier | Qt::MetaModifier));
     if (!types || m_composer->edit()->hasFocus())
         return QWidget::keyPressEvent(event);
