@@ -216,7 +216,7 @@ void Agent::Private::updateStatus()
     status.tokensPerSecond = status.activity == Activity::Writing && !run->recent.empty()
                                  ? 1000.0 * tokens / double(std::max<qint64>(now - run->recent.front().first, 100))
                                  : -1;
-    if (run->waitsForContext) {
+    if (run->waitsForContext && !run->stopping) {
         const ContextEntry* entry = workbench->d->entry(context);
         if (entry != nullptr && entry->info.state == ContextState::Reading) {
             status.activity = Activity::Reading;

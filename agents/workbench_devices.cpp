@@ -30,14 +30,15 @@ void Workbench::Private::reloaded(const Result<void>& result)
     deviceFailure.clear();
     emit q->deviceChanged();
     for (auto& [id, known] : contexts) { // what is still held somewhere is found there
-        const bool wasLost = known.info.state == ContextState::Failed && known.data && known.info.panes > 0;
+        const bool wasLost = known.info.state == ContextState::Failed && known.data &&
+                             (known.info.panes > 0 || isWanted(id));
         if (known.info.state != ContextState::Read && !wasLost)
             continue;
         known.info.problem.clear();
         known.info.state = ContextState::Ready;
         known.info.readDone = known.info.readReused = 0; // the lost device held it
         known.info.secondsLeft = -1;
-        known.readForItself = known.info.panes > 0;
+        known.readForItself = known.info.panes > 0 || isWanted(id);
         if (known.readForItself)
             startReading(known);
         else

@@ -56,7 +56,10 @@ QString beginningOf(const QString& answer, const agents::Citation& quote)
 {
     constexpr qsizetype longest = 48;
     const QString line = answer.mid(quote.textStart, quote.textLength).trimmed().section(u'\n', 0, 0).simplified();
-    return line.size() > longest ? line.left(longest - 1) + QChar(0x2026) : line;
+    if (line.size() <= longest)
+        return line;
+    const bool splits = line[longest - 2].isHighSurrogate();
+    return line.left(longest - (splits ? 2 : 1)) + QChar(0x2026);
 }
 
 /// One question on its way; printed in the order they were asked.

@@ -46,8 +46,17 @@ void loadKeys(const QList<QAction*>& commands, const agents::Workbench& workbenc
         const bool readable = !keys.isEmpty() && std::none_of(keys.begin(), keys.end(), [](const QKeySequence& key) {
             return key.isEmpty() || key[0].key() == Qt::Key_unknown;
         });
-        if (readable)
-            command->setShortcuts(keys);
+        if (!readable)
+            continue;
+        command->setShortcuts(keys);
+        // A key that was chosen counts before one that a later version gives to another command.
+        for (QAction* other : commands) {
+            if (other == command || !workbench.setting(settingOf(other)).isEmpty())
+                continue;
+            QList<QKeySequence> left = other->shortcuts();
+            if (left.removeIf([&](const QKeySequence& key) { return keys.contains(key); }) > 0)
+                other->setShortcuts(left);
+        }
     }
 }
 

@@ -45,7 +45,8 @@ struct BackendStats {
     std::int64_t pickedRows = 0;
     std::int64_t sparseSteps = 0, denseSteps = 0;
     double tailMass = -1.0;               ///< estimated attention mass left out, newest step; negative: unknown
-    double pickOverlap = -1.0;            ///< share of picks that the step before picked too; negative: unknown
+    double pickOverlap = -1.0;            ///< share of picks that the step before picked too (CPU: and the
+                                          ///< hot buffer holds); negative: unknown
 };
 
 /// What the driver says of a card. Negative and empty: not known.
@@ -131,9 +132,10 @@ public:
     virtual Result<SlotId> createSequence(std::int64_t maxTokens) = 0;
 
     /// Does a part of the slow work that a sequence with `newTokens` more than it shares will need (page-locking its RAM),
-    /// some tens of milliseconds of it, so that others can write in between. True when nothing of it is left or it
-    /// failed: createSequence() and forkSequence() do what was not prepared and say what is wrong.
-    virtual bool prepareSequence(std::int64_t /*newTokens*/) { return true; }
+    /// at most `parts` of some tens of milliseconds, so that others can write in between; none: only asks. True when
+    /// nothing of it is left or it failed: createSequence() and forkSequence() do what was not prepared and say what is
+    /// wrong.
+    virtual bool prepareSequence(std::int64_t /*newTokens*/, int /*parts*/) { return true; }
 
     /// A new sequence that starts with everything `source` holds: KV rows are shared (copy on write), recurrent and
     /// convolution state are copied. maxTokens == length(source) makes a frozen checkpoint.
@@ -161,7 +163,7 @@ public:
     /// An entry of one row is final; one of 1 + k rows must be followed by commit() before its next use.
     virtual Result<void> step(std::span<const StepEntry> entries, std::span<float> logits) = 0;
 
-    /// Whether stepBest() is there: on a device from which logits would have to be fetched first.
+    /// Whether stepBest() is there: where picking is cheaper beside the head than in all logits.
     virtual bool picksBest() const { return false; }
 
     /// As step(), but what comes out is each row's best token, as Sampler::argmax() picks it: the lowest id below

@@ -328,11 +328,11 @@ std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
            m_sparse.sketchBytes(tokens) + m_sparse.hotBytes(tokens);
 }
 
-bool CudaBackend::prepareSequence(std::int64_t newTokens)
+bool CudaBackend::prepareSequence(std::int64_t newTokens, int parts)
 {
     if (!m_sparse.wanted(newTokens) || !checkCuda(cudaSetDevice(m_device), "be selected"))
         return true;
-    const Result<bool> done = m_hostPages->prepare(pagesOf(newTokens), 1);
+    const Result<bool> done = m_hostPages->prepare(pagesOf(newTokens), parts);
     m_hostBytes = m_hostPages->bytes();
     return !done || *done;
 }

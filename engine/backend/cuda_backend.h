@@ -76,7 +76,7 @@ public:
     int maxStepRows() const override { return maxRows; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
     Result<SlotId> createSequence(std::int64_t maxTokens) override;
-    bool prepareSequence(std::int64_t newTokens) override;
+    bool prepareSequence(std::int64_t newTokens, int parts) override;
     Result<SlotId> forkSequence(SlotId source, std::int64_t maxTokens) override;
     void destroySequence(SlotId slot) override;
     std::int64_t length(SlotId slot) const override;

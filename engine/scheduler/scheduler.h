@@ -187,6 +187,7 @@ private:
     std::optional<Error> m_failure;
     std::int64_t m_weightBytes = 0; // what the backend used before there were sequences
     bool m_admissionDue = false;
+    int m_partsToPrepare = 0; ///< of contexts' memory, beside writers, in what is left of this round
 };
 
 /// Whether a request can be run at all: InvalidArgument, or ContextFull with used, limit and needed.

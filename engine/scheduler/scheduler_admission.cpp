@@ -23,6 +23,7 @@ void Scheduler::admit()
 {
     if (!std::exchange(m_admissionDue, false))
         return;
+    m_partsToPrepare = 1;
     std::vector<Task*> queued;
     for (const auto& task : m_tasks) {
         if (task->state == Task::State::Queued && !task->ended)
@@ -143,7 +144,9 @@ bool Scheduler::isPrepared(std::int64_t newTokens)
     if (!someoneWrites)
         return true;
     const auto done = guarded("room was prepared for a context",
-                              [&]() -> Result<bool> { return m_backend.prepareSequence(newTokens); });
+                              [&]() -> Result<bool> { return m_backend.prepareSequence(newTokens, m_partsToPrepare); });
+    if (done && !*done)
+        m_partsToPrepare = 0; // that was this round's
     return !done || *done;
 }
 

@@ -78,12 +78,13 @@ Result<SlotId> FakeBackend::add(Sequence sequence)
     return slot;
 }
 
-bool FakeBackend::prepareSequence(std::int64_t newTokens)
+bool FakeBackend::prepareSequence(std::int64_t newTokens, int parts)
 {
-    if (newTokens < 1000 || m_prepared >= m_device->prepareCalls)
+    if (newTokens < 1000)
         return true;
-    spend(m_device->prepareUs);
-    return ++m_prepared >= m_device->prepareCalls;
+    for (; parts > 0 && m_prepared < m_device->prepareCalls; --parts, ++m_prepared)
+        spend(m_device->prepareUs);
+    return m_prepared >= m_device->prepareCalls;
 }
 
 Result<SlotId> FakeBackend::createSequence(std::int64_t maxTokens)

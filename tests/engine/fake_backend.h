@@ -82,7 +82,7 @@ public:
     int maxPrefillSlice() const override { return m_device->maxSlice; }
     int maxStepRows() const override { return m_device->maxRows; }
     std::int64_t sequenceBytes(std::int64_t tokens) const override;
-    bool prepareSequence(std::int64_t newTokens) override;
+    bool prepareSequence(std::int64_t newTokens, int parts) override;
     Result<engine::SlotId> createSequence(std::int64_t maxTokens) override;
     Result<engine::SlotId> forkSequence(engine::SlotId source, std::int64_t maxTokens) override;
     void destroySequence(engine::SlotId slot) override;

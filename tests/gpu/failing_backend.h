@@ -26,7 +26,7 @@ public:
     int maxStepRows() const override { return m_real->maxStepRows(); }
     std::int64_t sequenceBytes(std::int64_t tokens) const override { return m_real->sequenceBytes(tokens); }
     Result<engine::SlotId> createSequence(std::int64_t maxTokens) override { return m_real->createSequence(maxTokens); }
-    bool prepareSequence(std::int64_t tokens) override { return m_real->prepareSequence(tokens); }
+    bool prepareSequence(std::int64_t tokens, int parts) override { return m_real->prepareSequence(tokens, parts); }
     Result<engine::SlotId> forkSequence(engine::SlotId source, std::int64_t maxTokens) override
     {
         return m_real->forkSequence(source, maxTokens);

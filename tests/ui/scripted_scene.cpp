@@ -130,7 +130,7 @@ void playScene(Workbench* workbench)
                                            "caddy.Duration\n  TryInterval caddy.Duration\n}\n```\n");
     say(workbench->agent(3), QStringLiteral("Explain reverse proxy retries."), retries,
         {quote(retries, "```go", "modules/caddyhttp/reverseproxy/reverseproxy.go", 1402)}, MessageState::Complete);
-    setStatus(workbench->agent(3), status(Activity::Idle, Outcome::Done, "GPU 0", 83.2, 0.91, 96540));
+    setStatus(workbench->agent(3), status(Activity::Idle, Outcome::Done, "GPU 0", -1, 0.91, 96540));
 
     const QString buffer = QStringLiteral(
         "`basic_memory_buffer` in `include/fmt/format.h`:\n\n```cpp\nclass basic_memory_buffer\n    : public "

@@ -368,6 +368,12 @@ void TestSettings::aCommandGetsAnotherKeyAndKeepsIt()
     setDefaultKeys(&reopened, QStringLiteral("zoom"), {QKeySequence(Qt::Key_F11)});
     loadKeys({&reopened}, *bench.workbench);
     QCOMPARE(reopened.shortcut(), QKeySequence(QStringLiteral("Ctrl+Z")));
+    // A key that was chosen counts before one that a later version gives to another command.
+    QAction later(QStringLiteral("Later"));
+    setDefaultKeys(&later, QStringLiteral("later"),
+                   {QKeySequence(QStringLiteral("Ctrl+Z")), QKeySequence(Qt::Key_F1)});
+    loadKeys({&later, &reopened}, *bench.workbench);
+    QCOMPARE(later.shortcuts(), QList<QKeySequence>{QKeySequence(Qt::Key_F1)});
     dialog.findChild<QPushButton*>(QStringLiteral("shortcutNone"))->click();
     loadKeys({&reopened}, *bench.workbench);
     QVERIFY(reopened.shortcuts().isEmpty());

@@ -274,10 +274,10 @@ void Pane::showBody()
     } else if (!lost.isEmpty()) {
         warning = problemText(lost);
         tone = Tone::Bad;
-    } else if (m_sentTooSoon) {
+    } else if (m_sentTooSoon && warning.isEmpty()) {
         warning = tr("Still answering: Enter sends this once the answer has ended, Esc stops the answer.");
         tone = Tone::Muted;
-    } else if (m_editing) {
+    } else if (m_editing && warning.isEmpty()) {
         warning = tr("Editing the last question: Enter replaces it and its answer, Esc leaves it as it is.");
         tone = Tone::Muted;
     } else if (warning.isEmpty() && contextTone(used, limit) != Tone::Normal) {

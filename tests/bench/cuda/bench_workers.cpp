@@ -65,7 +65,7 @@ public:
     int maxStepRows() const override { return m_real->maxStepRows(); }
     std::int64_t sequenceBytes(std::int64_t tokens) const override { return m_real->sequenceBytes(tokens); }
     Result<SlotId> createSequence(std::int64_t tokens) override { return m_real->createSequence(tokens); }
-    bool prepareSequence(std::int64_t tokens) override { return m_real->prepareSequence(tokens); }
+    bool prepareSequence(std::int64_t tokens, int parts) override { return m_real->prepareSequence(tokens, parts); }
     Result<SlotId> forkSequence(SlotId source, std::int64_t tokens) override
     {
         return m_real->forkSequence(source, tokens);

@@ -497,6 +497,8 @@ private slots:
         while (bench.recorder.record(writer).tokens.empty())
             bench.scheduler->runRound();
         const RequestId reader = bench.ask(1, someTokens(4'000, 2), 5);
+        for (int agent = 3; agent < 8; ++agent)
+            bench.ask(agent, someTokens(4'000, agent), 5);
         const RequestId question = bench.ask(2, someTokens(64, 3), 5); // needs none of it and does not wait for it
         QVERIFY(bench.run(question).finished);
         QVERIFY(bench.recorder.record(reader).progress.empty());
@@ -504,6 +506,7 @@ private slots:
         QVERIFY2(written.finished->stats.worstGapMs <= 250.0,
                  qPrintable(QString::number(written.finished->stats.worstGapMs)));
         QVERIFY(bench.run(reader).finished);
+        bench.runAll();
         // Where nobody writes, nobody is to be spared.
         bench.ask(1, someTokens(5'000, 4), 5);
         bench.scheduler->runRound();
