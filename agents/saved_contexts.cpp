@@ -35,7 +35,8 @@ SavedContextFile look(const fs::path& path)
     if (!file) {
         std::error_code ignored;
         out.id = QString::fromStdString(path.stem().string());
-        out.bytes = qint64(fs::file_size(path, ignored));
+        const std::uintmax_t bytes = fs::file_size(path, ignored);
+        out.bytes = ignored ? 0 : qint64(bytes); // a folder has no size
         out.lastUsed = wallTime(fs::last_write_time(path, ignored));
         note(out, file.error());
         return out;

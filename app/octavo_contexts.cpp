@@ -104,6 +104,8 @@ Result<void> runContexts(const cli::Arguments& arguments, cli::Streams& streams)
     }
     OCTAVO_TRY(QList<SavedContextFile> found, chosen(*all, words.subspan(1)));
     const bool json = arguments.has("--json");
+    if (found.isEmpty() && !json)
+        streams.err << "no contexts are saved in " << terminalText(QString::fromStdString(folder.string())) << '\n';
     int bad = 0;
     for (SavedContextFile& context : found) {
         std::string state;

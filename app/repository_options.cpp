@@ -42,6 +42,9 @@ Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& argume
     out.exclude = list(arguments.texts("--exclude"));
     out.trusted = arguments.has("--trust");
     OCTAVO_TRY(out.tokenBudget, arguments.integer("--budget", 0, 0));
+    if (arguments.has("--ref") && out.ref.trimmed().isEmpty())
+        return Error{ErrorCode::InvalidArgument,
+                     "--ref is empty: name a branch, tag or commit, or leave it out for HEAD"};
     for (const char* name : {"--include", "--exclude"}) {
         for (const std::string& glob : arguments.texts(name)) {
             if (QString::fromStdString(glob).trimmed().isEmpty())

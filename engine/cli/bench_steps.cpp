@@ -91,18 +91,6 @@ Result<void> checkContext(std::int64_t context, const engine::ModelConfig& confi
     return {};
 }
 
-/// Any ordinary tokens will do for speed; each seed gives others, so that nothing is shared.
-std::vector<TokenId> fillerTokens(std::int64_t count, int vocab, std::uint64_t seed)
-{
-    std::vector<TokenId> tokens;
-    std::uint64_t state = seed * 0x9e3779b97f4a7c15ULL + 1;
-    for (std::int64_t i = 0; i < count; ++i) {
-        state = state * 6364136223846793005ULL + 1442695040888963407ULL;
-        tokens.push_back(TokenId((state >> 33) % std::uint64_t(std::max(vocab - 64, 1))));
-    }
-    return tokens;
-}
-
 Result<void> read(engine::Backend& backend, SlotId slot, const std::vector<TokenId>& tokens, std::span<float> logits)
 {
     const std::size_t slice = std::size_t(backend.maxPrefillSlice());
@@ -235,7 +223,7 @@ Result<std::vector<SlotId>> fillContexts(const Arguments& arguments, const Subje
         }
         // With a file all agents hold the same context, each its own copy.
         const auto filler =
-            fillerTokens(context, subject.config.vocabSize, state.empty() ? std::uint64_t(agent) + 1 : 1);
+            uniqueTokens(context, subject.config.vocabSize, state.empty() ? std::uint64_t(agent) + 1 : 1);
         OCTAVO_TRY(const SlotId slot, engine::readOrReopen(backend, subject.weights->hash, filler, state));
         contexts.push_back(slot);
     }
@@ -342,7 +330,7 @@ Result<void> runBenchPrefill(const Arguments& arguments, Streams& streams)
     OCTAVO_TRY(const double seconds, arguments.number("--seconds", 3.0, 0.1, 3600.0));
     OCTAVO_TRY(const Subject subject, openSubject(arguments));
     OCTAVO_CHECK(checkContext(context, subject.config));
-    const std::vector<TokenId> tokens = fillerTokens(context, subject.config.vocabSize, 1);
+    const std::vector<TokenId> tokens = uniqueTokens(context, subject.config.vocabSize, 1);
     std::vector<float> logits(std::size_t(subject.config.vocabSize));
     const engine::LineCrossing crossing = engine::measureLineCrossing();
     Outcome outcome{.bench = "prefill", .context = context};

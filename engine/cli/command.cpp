@@ -36,6 +36,16 @@ void printHelp(const std::string& program, const Command& command, std::ostream&
     printOptions(options, out);
 }
 
+/// `done` unless what was written did not arrive, as on a full disk.
+int flushed(const std::string& prefix, int done, Streams& streams)
+{
+    streams.out.flush();
+    if (streams.out)
+        return done;
+    streams.err << prefix << ": the output could not be written\n";
+    return exitFailed;
+}
+
 /// One line, whatever names and paths of others stand in it.
 std::string oneLine(std::string text)
 {
@@ -71,7 +81,7 @@ int runCommand(const std::string& program, std::span<const Command> all, std::sp
     }
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
         printOverview(program, all, streams.out);
-        return exitDone;
+        return flushed(program, exitDone, streams);
     }
     const auto command = std::ranges::find(all, words[0], &Command::name);
     if (command == all.end()) {
@@ -90,7 +100,7 @@ int runCommand(const std::string& program, std::span<const Command> all, std::sp
     }
     if (arguments->has("--help") || arguments->has("-h")) {
         printHelp(program, *command, streams.out);
-        return exitDone;
+        return flushed(name, exitDone, streams);
     }
     if (command->positional.empty() && !arguments->positional().empty()) {
         streams.err << prefix << "takes no argument '" << arguments->positional().front() << "'\n";
@@ -110,12 +120,7 @@ int runCommand(const std::string& program, std::span<const Command> all, std::sp
         streams.err << prefix << oneLine(done.error().message) << '\n';
         return done.error().code == ErrorCode::InvalidArgument ? exitUsage : exitFailed;
     }
-    streams.out.flush();
-    if (!streams.out) {
-        streams.err << prefix << "the output could not be written\n";
-        return exitFailed;
-    }
-    return exitDone;
+    return flushed(name, exitDone, streams);
 }
 
 int runEngineCommand(std::span<const std::string> words, Streams& streams)

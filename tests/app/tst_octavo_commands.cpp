@@ -174,6 +174,8 @@ private slots:
         QTest::newRow("ask not a repository") << QStringList{"ask", "--repo", "/nonexistent", "q"} << 1;
         QTest::newRow("no repository named") << QStringList{"ingest"} << 2;
         QTest::newRow("broken glob") << QStringList{"ingest", "--repo", repo, "--include", "[x"} << 2;
+        QTest::newRow("empty ref") << QStringList{"ingest", "--repo", repo, "--ref", ""} << 2;
+        QTest::newRow("ask with an empty ref") << QStringList{"ask", "--repo", repo, "--ref", " ", "q"} << 2;
         QTest::newRow("empty glob") << QStringList{"ingest", "--repo", repo, "--exclude", ""} << 2;
         QTest::newRow("backward range") << QStringList{"ingest", "--repo", repo, "--include", "[z-a]"} << 2;
         QTest::newRow("lone backslash") << QStringList{"ingest", "--repo", repo, "--include", "\\"} << 2;
@@ -219,6 +221,9 @@ private slots:
         };
         QCOMPARE(contexts({"list"}).status, 0);
         QCOMPARE(contexts({"list"}).out, QByteArray());
+        const Output none = run({"contexts", "list", "--saved-contexts", folder.path()});
+        QCOMPARE(none.out, QByteArray());
+        QVERIFY2(none.err.contains("no contexts are saved in " + folder.path().toUtf8()), none.err.constData());
         const auto file = [&](const QString& end) { return folder.filePath("0123456789abcdef-0000000000000280-" + end + ".context"); };
         QFile foreign(folder.filePath("notes.context")); // has the ending, but no store's name
         QVERIFY(foreign.open(QIODevice::WriteOnly) && foreign.write("mine") == 4);
@@ -259,6 +264,16 @@ private slots:
         QCOMPARE(contexts({"list"}).objects().size(), 0);
         QCOMPARE(contexts({"remove", "--all"}).status, 0);
         QVERIFY(foreign.exists());
+    }
+
+    void aFolderInASavedContextsPlaceHasNoSize()
+    {
+        const QTemporaryDir folder;
+        QVERIFY(QDir(folder.path()).mkdir("0123456789abcdef-0000000000000280-1.context"));
+        const auto listed = run({"contexts", "list", "--saved-contexts", folder.path(), "--json"}).objects();
+        QCOMPARE(listed.size(), 1);
+        QCOMPARE(listed[0]["bytes"].toInt(-2), 0);
+        QCOMPARE(listed[0]["state"].toString(), QStringLiteral("unreadable"));
     }
 
     void aFolderForContextsThatCannotBeLookedAtIsOneSentence()

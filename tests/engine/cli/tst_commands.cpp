@@ -51,6 +51,18 @@ private slots:
         }
     }
 
+    void helpThatCannotBeWrittenIsAFailure()
+    {
+        for (const std::vector<std::string>& words : {std::vector<std::string>{"--help"}, {"eval", "--help"}}) {
+            std::istringstream in;
+            std::ofstream out("/dev/full");
+            std::ostringstream err;
+            Streams streams{in, out, err};
+            QCOMPARE(runEngineCommand(words, streams), 1);
+            QVERIFY2(err.str().find("could not be written") != std::string::npos, err.str().c_str());
+        }
+    }
+
     void aFileOfAnotherKindIsNotWrittenOver()
     {
         const QTemporaryDir dir;
@@ -212,6 +224,32 @@ private slots:
         QCOMPARE(nlohmann::json::parse(second.out)["ids"].dump(), answer["ids"].dump());
         const Run third = run({"generate", "--ids", "-", "--max-tokens", "4"}, ids);
         QCOMPARE(third.out, answer["text"].get<std::string>() + "\n");
+    }
+
+    void evaluationsNameTheirFiguresAsTheContractDoes()
+    {
+        const QTemporaryDir dir;
+        for (const char* name : {"orders", "parcels", "invoices"}) {
+            std::ofstream file(dir.filePath(QString(name) + ".py").toStdString());
+            for (int i = 0; i < 8; ++i)
+                file << "def " << name << "_step_" << i << "(total):\n    return total * " << 3 * i + 1 << " + "
+                     << name[0] - 'a' << "\n\n";
+        }
+        const std::vector<std::string> words{"eval", "kld",  "--text",    dir.path().toStdString(), "--context", "256",
+                                             "--samples", "4", "--device", "cpu", "--json"};
+        const Run kld = run(words);
+        QVERIFY2(kld.status == 0, kld.err.c_str());
+        const auto divergence = nlohmann::json::parse(kld.out);
+        for (const char* key : {"mean", "p99", "top1", "samples"})
+            QVERIFY2(divergence.contains(key) && divergence[key] == divergence["per_head_text"][key], key);
+        std::vector<std::string> recallWords = words;
+        recallWords[1] = "recall";
+        const Run recall = run(recallWords);
+        QVERIFY2(recall.status == 0, recall.err.c_str());
+        const auto found = nlohmann::json::parse(recall.out);
+        QCOMPARE(found["correct"].get<std::size_t>() + found["misses"].size(), found["total"].get<std::size_t>());
+        QCOMPARE(found["dense_correct"].get<std::size_t>() + found["dense_misses"].size(),
+                 found["total"].get<std::size_t>());
     }
 
     void idsThatAreNoneAreRefused()
