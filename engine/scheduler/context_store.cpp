@@ -9,6 +9,7 @@
 #include <cstdio>
 #include <cstring>
 #include <exception>
+#include <iterator>
 #include <system_error>
 #include <unordered_map>
 #include <utility>
@@ -105,6 +106,10 @@ ContextStore::~ContextStore()
     for (std::thread* thread : {&m_thread, &m_opener}) {
         if (thread->joinable())
             thread->join();
+    }
+    try {
+        reclaim(); // what the last files replace goes
+    } catch (const std::exception&) { // no memory for it: it is there for longer
     }
 }
 
@@ -280,7 +285,7 @@ bool ContextStore::wants(std::span<const TokenId> tokens)
     reclaim();
     list();
     const fs::path file = fileFor(hashOf(tokens), std::int64_t(tokens.size()));
-    return m_thread.joinable() && !isPending(file, nullptr)
+    return m_thread.joinable() && !isPending(file)
            && std::ranges::none_of(m_entries, [&](const Entry& entry) { return entry.isOurs && entry.file == file; });
 }
 
@@ -292,37 +297,31 @@ bool ContextStore::save(SharedTokens tokens, std::vector<Part> parts, ContextLab
     if (!wants(own))
         return false;
     Job job{std::move(tokens), std::move(parts), std::move(label), fileFor(hashOf(own), std::int64_t(own.size())), 0,
-            wantedTokens, false};
+            wantedTokens, {}, false};
     job.bytes = job.content().fileBytes();
-    std::int64_t pending = 0;
-    isPending({}, &pending);
-    if (pending + job.bytes > m_options.quotaBytes)
+    if (!makeRoom(job))
         return false;
-    makeRoom(pending + job.bytes);
+    std::vector<Job> outrun; // let go of after the lock
     {
         const std::scoped_lock lock(m_mutex);
+        if (!m_queue.empty()) {
+            const auto first = std::stable_partition(std::next(m_queue.begin()), m_queue.end(),
+                                                     [&](const Job& waiting) { return !waiting.isPartOf(job); });
+            std::move(first, m_queue.end(), std::back_inserter(outrun));
+            m_queue.erase(first, m_queue.end()); // from the end: the one in hand does not move
+        }
         m_queue.push_back(std::move(job));
     }
     m_changed.notify_all();
     return true;
 }
 
-/// Whether `file` is queued, in hand or just written; `bytes`: what all such files take.
-bool ContextStore::isPending(const fs::path& file, std::int64_t* bytes)
+/// Whether `file` is queued, in hand or just written.
+bool ContextStore::isPending(const fs::path& file)
 {
     const std::scoped_lock lock(m_mutex);
-    bool found = false;
-    const auto count = [&](const Job& job) {
-        found |= job.file == file;
-        if (bytes)
-            *bytes += job.bytes;
-    };
-    std::ranges::for_each(m_queue, count);
-    for (const Job& job : m_done) {
-        if (job.written)
-            count(job);
-    }
-    return found;
+    return std::ranges::any_of(m_queue, [&](const Job& job) { return job.file == file; }) ||
+           std::ranges::any_of(m_done, [&](const Job& job) { return job.written && job.file == file; });
 }
 
 bool ContextStore::reclaim()
@@ -337,26 +336,29 @@ bool ContextStore::reclaim()
     m_listed = fs::file_time_type::min(); // file times are coarse: look in any case
     list();
     for (const Job& job : done) {
-        if (job.written)
-            forgetPartsOf(job);
+        if (!job.written)
+            continue;
+        std::vector<fs::path> gone = partsOf(std::span(*job.tokens).first(std::size_t(job.length())));
+        std::erase(gone, job.file);
+        gone.insert(gone.end(), job.replaces.begin(), job.replaces.end());
+        std::ranges::for_each(gone, [this](const fs::path& file) { forget(file); });
     }
     return true;
 }
 
-/// What was left half read is of no use any more once there is a file that begins with it.
-void ContextStore::forgetPartsOf(const Job& written)
+/// Files of readings that were left, which `tokens` begin with: of no use any more once there is a file of these.
+std::vector<fs::path> ContextStore::partsOf(std::span<const TokenId> tokens) const
 {
     std::vector<fs::path> parts;
     for (const Entry& entry : m_entries) {
-        if (!entry.isOurs || !entry.isPart || entry.file == written.file || entry.resume.empty())
+        if (!entry.isOurs || !entry.isPart || entry.resume.empty())
             continue;
         const ResumePoint end = entry.resume.back();
-        if (end.position <= written.length() &&
-            hashOf(std::span(*written.tokens).first(std::size_t(end.position))) == end.tokenHash)
+        if (end.position <= std::int64_t(tokens.size()) &&
+            hashOf(tokens.first(std::size_t(end.position))) == end.tokenHash)
             parts.push_back(entry.file);
     }
-    for (const fs::path& part : parts)
-        forget(part);
+    return parts;
 }
 
 bool ContextStore::holdsImages()
@@ -409,6 +411,13 @@ void ContextStore::run()
     }
 }
 
+bool ContextStore::Job::isPartOf(const Job& longer) const
+{
+    const auto count = std::size_t(length());
+    return isPart() && length() < longer.length() &&
+           std::ranges::equal(std::span(*tokens).first(count), std::span(*longer.tokens).first(count));
+}
+
 SavedContext::Content ContextStore::Job::content() const
 {
     SavedContext::Content content;
@@ -428,19 +437,92 @@ Result<void> ContextStore::write(const Job& job) const
     SavedContext::Content content = job.content();
     content.modelKey = m_options.modelKey;
     content.model = m_options.modelName;
+    if (!job.isPart() && !isClosing())
+        makeRoomOnDisk(job);
     return SavedContext::write(job.file, content, [this] { return isOver(); });
 }
 
-void ContextStore::makeRoom(std::int64_t bytes)
+/// Where a full disk has no room for a whole beside the parts of its own, these go first.
+void ContextStore::makeRoomOnDisk(const Job& job) const
 {
-    std::int64_t used = bytes;
-    for (const Entry& entry : m_entries)
-        used += entry.bytes;
-    while (used > m_options.quotaBytes && !m_entries.empty()) {
-        const auto oldest = std::ranges::min_element(m_entries, {}, &Entry::lastUsed);
-        used -= oldest->bytes;
-        forget(fs::path(oldest->file));
+    std::error_code error;
+    const fs::space_info disk = fs::space(m_options.folder, error);
+    if (error || std::int64_t(disk.available) >= job.bytes)
+        return;
+    std::int64_t freed = 0;
+    for (const fs::path& file : job.replaces) {
+        const std::uintmax_t bytes = fs::file_size(file, error);
+        freed += error ? 0 : std::int64_t(bytes);
     }
+    if (std::int64_t(disk.available) + freed < job.bytes)
+        return;
+    for (const fs::path& file : job.replaces)
+        fs::remove(file, error);
+}
+
+/// Finds room for `job` in the quota; false, and nothing has changed, where there is none. For a whole the oldest files
+/// go, at once. For a part only other prompts' parts do, and a whole counts the parts of its own as room: such files go
+/// when `job` is written, so nothing is lost where the program ends before that.
+bool ContextStore::makeRoom(Job& job)
+{
+    std::int64_t used = job.bytes;
+    std::vector<fs::path> settled; // files that are counted as queued ones, or that these or the job replace
+    std::vector<fs::path> leaving, own;
+    {
+        const std::scoped_lock lock(m_mutex);
+        const auto count = [&](const Job& queued, bool goes) {
+            if (goes)
+                leaving.push_back(queued.file);
+            else
+                used += queued.bytes;
+            settled.push_back(queued.file);
+            settled.insert(settled.end(), queued.replaces.begin(), queued.replaces.end());
+        };
+        for (const Job& queued : m_queue) {
+            const bool isInHand = &queued == &m_queue.front(), goes = queued.isPartOf(job);
+            if (isInHand || !goes) // the others give way at once
+                count(queued, goes && !job.isPart());
+        }
+        for (const Job& done : m_done) {
+            if (done.written)
+                count(done, done.isPartOf(job) && !job.isPart());
+        }
+    }
+    if (used > m_options.quotaBytes)
+        return false;
+
+    if (job.isPart()) {
+        own = partsOf(*job.tokens);
+    } else {
+        for (fs::path& part : partsOf(std::span(*job.tokens).first(std::size_t(job.length()))))
+            leaving.push_back(std::move(part));
+        settled.insert(settled.end(), leaving.begin(), leaving.end());
+    }
+    const auto isIn = [](const std::vector<fs::path>& files, const Entry& entry) {
+        return std::ranges::find(files, entry.file) != files.end();
+    };
+    std::vector<const Entry*> candidates;
+    for (const Entry& entry : m_entries) {
+        if (isIn(settled, entry))
+            continue;
+        used += entry.bytes;
+        if (!job.isPart() || (entry.isPart && !isIn(own, entry)))
+            candidates.push_back(&entry);
+    }
+    std::ranges::stable_sort(candidates, {}, [](const Entry* entry) { return entry->lastUsed; });
+    std::vector<fs::path> oldest;
+    for (const Entry* entry : candidates) {
+        if (used <= m_options.quotaBytes)
+            break;
+        used -= entry->bytes;
+        oldest.push_back(entry->file);
+    }
+    if (used > m_options.quotaBytes)
+        return false;
+    job.replaces = job.isPart() ? std::move(oldest) : std::move(leaving);
+    if (!job.isPart())
+        std::ranges::for_each(oldest, [this](const fs::path& file) { forget(file); });
+    return true;
 }
 
 fs::path ContextStore::fileFor(std::uint64_t tokenHash, std::int64_t length) const

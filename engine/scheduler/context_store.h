@@ -4,13 +4,15 @@
 ///
 /// A file holds the state of a frozen sequence at the context's end and at a few positions before it, so a later commit
 /// that changes only its last files goes on from the position before them. A context whose reading was left may be saved
-/// as far as it was read; such a file goes when one that begins with it is written. It is written in the background to a
-/// temporary name, synced and renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the
-/// state and the token ids themselves; the ids hold the prompt's template and the commit's text.
+/// as far as it was read; such a file goes when one that begins with it is written, and room for it is made of others'
+/// such files only, once it is written itself. Files are written in the background to a temporary name, synced and
+/// renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the state and the token ids
+/// themselves; the ids hold the prompt's template and the commit's text.
 /// Sharing  several stores, of one program or of several, may use one folder: each looks again when it has changed.
 /// Thread   one owner; a thread of its own writes, another opens. See reclaim() for what must come back to the owner.
 /// Errors   a damaged file is refused, deleted and said so in the log; one that cannot be read now stays. The context is
-///          read afresh in both cases. A full disk loses the file that was being written, nothing else.
+///          read afresh in both cases. A full disk loses the file that was being written, nothing else; where a whole
+///          has room there only without the part that was saved of it, this goes first.
 
 #include "engine/backend/backend.h"
 #include "engine/result.h"
@@ -38,7 +40,7 @@ class ContextStore
 public:
     struct Options {
         std::filesystem::path folder;
-        std::int64_t quotaBytes = 0; ///< all files together, those in hand included
+        std::int64_t quotaBytes = 0; ///< all files together, those in hand included, but not what these replace
         std::uint64_t modelKey = 0;  ///< stands for all but the tokens
         std::string modelName;       ///< for people
     };
@@ -85,12 +87,12 @@ public:
     /// Forgets the one that is under way.
     void dropOpening();
 
-    /// Queues a context for writing: `parts` ascend, the last is the whole. False when it is saved or queued already,
-    /// or does not fit the quota.
+    /// Queues a context for writing: `parts` ascend, the last is the whole. Shorter parts of it that wait give way.
+    /// False when it is saved or queued already, or does not fit the quota.
     /// `wantedTokens`: of the context that these are the beginning of; 0: they are all of it.
     bool save(SharedTokens tokens, std::vector<Part> parts, ContextLabel label, std::int64_t wantedTokens = 0);
 
-    /// Whether save() would take this context.
+    /// Whether save() would take this context if there is room for it.
     bool wants(std::span<const TokenId> tokens);
 
     /// Lets go of the images that were written, on the owner's thread; takes finished files into the list. False when
@@ -122,9 +124,12 @@ private:
         ContextLabel label;
         std::filesystem::path file;
         std::int64_t bytes = 0, wantedTokens = 0;
+        std::vector<std::filesystem::path> replaces; ///< files that go when this one is in place
         bool written = false;
 
         std::int64_t length() const { return parts.back().length; }
+        bool isPart() const { return wantedTokens > 0; }
+        bool isPartOf(const Job& longer) const;
         SavedContext::Content content() const;
     };
 
@@ -142,11 +147,13 @@ private:
     Result<Opened> read(const Hit& hit, std::span<const TokenId> prompt, const std::function<bool()>& stop) const;
     Result<Opened> note(const Hit& hit, Result<Opened> opened);
     Result<void> write(const Job& job) const;
-    bool isPending(const std::filesystem::path& file, std::int64_t* bytes);
-    void makeRoom(std::int64_t bytes);
-    void forgetPartsOf(const Job& written);
+    bool isPending(const std::filesystem::path& file);
+    bool makeRoom(Job& job);
+    void makeRoomOnDisk(const Job& job) const;
+    std::vector<std::filesystem::path> partsOf(std::span<const TokenId> tokens) const;
     std::filesystem::path fileFor(std::uint64_t tokenHash, std::int64_t length) const;
     void forget(const std::filesystem::path& file);
+    bool isClosing() const { return m_deadline.load() != std::chrono::steady_clock::time_point::max(); }
     bool isOver() const { return std::chrono::steady_clock::now() >= m_deadline.load(); }
 
     const Options m_options;
