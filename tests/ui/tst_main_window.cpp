@@ -354,6 +354,8 @@ private slots:
         QVERIFY(!palette->list()->isVisible()); // and says so
         QTest::keyClick(palette->field(), Qt::Key_Escape);
         QTRY_VERIFY(!m_window->findChild<CommandPalette*>());
+        m_window->activateWindow();
+        QVERIFY(QTest::qWaitForWindowActive(m_window.get()));
         key(QStringLiteral("F1"));
         palette = m_window->findChild<CommandPalette*>();
         QVERIFY(palette);
