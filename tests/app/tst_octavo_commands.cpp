@@ -224,7 +224,7 @@ private slots:
         QCOMPARE(contexts({"list"}).out, QByteArray());
         const Output none = run({"contexts", "list", "--saved-contexts", folder.path()});
         QCOMPARE(none.out, QByteArray());
-        QVERIFY2(none.err.contains(QByteArray("no contexts are saved in ") + folder.path().toUtf8()), none.err.constData());
+        QVERIFY2(none.err.contains(QByteArray("no contexts are saved in ").append(folder.path().toUtf8())), none.err.constData());
         const auto file = [&](const QString& end) { return folder.filePath("0123456789abcdef-0000000000000280-" + end + ".context"); };
         QFile foreign(folder.filePath("notes.context")); // has the ending, but no store's name
         QVERIFY(foreign.open(QIODevice::WriteOnly) && foreign.write("mine") == 4);
