@@ -60,7 +60,7 @@ PaneHeader::PaneHeader(int agent, QWidget* parent)
     layout->addWidget(m_dot);
     layout->addWidget(m_name);
     layout->addWidget(m_edit);
-    layout->addSpacing(-metrics::gap); // the button has padding of its own
+    layout->addSpacing(-metrics::gap / 2); // the button has padding of its own, and an outline when it has the focus
     layout->addWidget(m_context);
     layout->addStretch(1);
     layout->addWidget(m_state);
