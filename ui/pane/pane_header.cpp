@@ -125,7 +125,7 @@ void PaneHeader::fitContext()
     const QFontMetrics fm(m_context->font());
     int room = width() - (metrics::padding + 5 + m_dot->width() + m_menu->sizeHint().width() + 4 * metrics::gap);
     room -= m_name->isHidden() ? 0 : m_name->sizeHint().width();
-    room -= 2 * metrics::gap - metrics::grid; // the button's own padding
+    room -= 2 * metrics::gap + metrics::gap / 2 - metrics::grid; // the button's own padding, and what keeps it off the name
     const QFontMetrics state(m_state->font());
     const int wanted = qMin(fm.horizontalAdvance(text), leastContextWidth);
     const QString all = m_shown.detail.isEmpty() ? m_shown.words : m_shown.words + QStringLiteral(", ") + m_shown.detail;
