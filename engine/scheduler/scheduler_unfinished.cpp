@@ -1,5 +1,6 @@
 /// Contexts whose reading is left on the way: kept in memory and on disk as far as they are read, so that it goes on from
-/// there, after a restart and, a little further back, after a crash too.
+/// there, after a restart too. After a crash, or where quitting leaves no time to write, it goes on from the last part
+/// that was saved: up to twenty seconds or a third of what was read further back.
 
 #include "engine/scheduler/scheduler.h"
 
@@ -34,7 +35,7 @@ void Scheduler::keepUnfinished(Task& task)
     }
 }
 
-/// At a checkpoint on the way: seldom enough that all that is written is at most three times the whole.
+/// At a checkpoint on the way: seldom enough that all parts together are at most three times the whole.
 void Scheduler::saveOnTheWay(Task& task)
 {
     const std::int64_t last = task.savedUs > 0 ? task.savedUs : task.startedUs;

@@ -77,6 +77,22 @@ private slots:
         QCOMPARE(notes.readAll(), QByteArray("my notes"));
     }
 
+    void sparseAndDenseDecodingAreComparedInTurns()
+    {
+        const Run compared = run({"bench", "decode", "--device", "cpu", "--context", "40000", "--noise", "--compare",
+                                  "--seconds", "0.1", "--json"});
+        QVERIFY2(compared.status == 0, compared.err.c_str());
+        const auto line = nlohmann::json::parse(compared.out);
+        QCOMPARE(line["mode"].get<std::string>(), std::string("compare"));
+        QVERIFY(line["turns"].get<int>() >= 1);
+        QVERIFY(line["sparse_steps"].get<int>() > 0); // of one of the two backends
+        const double ratio = line["speedup_median"].get<double>();
+        QVERIFY(line["speedup_quartiles"][0].get<double>() <= ratio);
+        QVERIFY(line["speedup_quartiles"][1].get<double>() >= ratio);
+        const Run refused = run({"bench", "prefill", "--compare"});
+        QCOMPARE(refused.status, 2);
+    }
+
     void whatOthersNamedCannotSteerTheTerminal()
     {
         const Run refused = run({"doctor", "/nonexistent/a\x1b[31m\nb"});
