@@ -1,0 +1,43 @@
+#pragma once
+
+/// What the parts of CpuForward share: one thread's buffers. Included by cpu_forward.cpp, cpu_gdn.cpp and
+/// cpu_attention.cpp alone.
+
+#include "engine/backend/cpu_forward.h"
+
+#include <cstdint>
+#include <vector>
+
+namespace octavo::engine
+{
+
+struct CpuForward::Private {
+    BigPages memory;
+    kernels::cpu::Ahead ahead;
+    std::vector<kernels::cpu::AheadRange> aheadRanges;
+    float* norm = nullptr;            // rows that this thread prepared for itself
+    std::int16_t* quantized = nullptr;
+    float* scales = nullptr;
+    float* gathered = nullptr;        // one row in the order of a layer's slots
+    float* betaAlpha = nullptr;       // (maxRows, padded(2 * valueHeads))
+    float* gates = nullptr;           // [g, beta][value head of a key head][64]
+    float* gdnWork = nullptr;
+    float* correction = nullptr;      // (valueDim)
+    std::int16_t* queries = nullptr;  // (maxRows * heads per KV head, headDim), in tiles
+    float* queryScales = nullptr;
+    float* attentionWork = nullptr;
+    float* maxima = nullptr;
+    float* sums = nullptr;
+    float* context = nullptr;         // (maxRows * heads per KV head, headDim)
+    std::vector<kernels::cpu::GdnRow> gdnRows;
+    std::int8_t* tierRows = nullptr;  // one page of one head: keys, values
+    float* tierScales = nullptr;      // keys', values'
+};
+
+/// Floats of a row that kernels read and write in full 16s.
+constexpr std::int64_t padded(std::int64_t n)
+{
+    return (n + 15) / 16 * 16;
+}
+
+} // namespace octavo::engine
