@@ -73,42 +73,37 @@ inline float dotInOrder(const float* a, const float* b, int n)
 }
 
 /// Rows of a head through V vectors of columns, from S to `after`. In between they stand in `strip`, (keyDim, 16 * V):
-/// rows of S are a power of two apart, so that a strip of them would push itself out of the first-level cache.
+/// rows of S are a power of two apart, so that a strip of them would push itself out of the first-level cache. The next
+/// row reads an element of the state while the update for the one before has it in a register.
 template <int V>
 inline void gdnColumns(const float* S, float* after, int keyDim, int valueDim, int column, const GdnRow* rows,
                        const float* kq, int count, float* strip)
 {
     constexpr int width = V * 16;
-    for (int t = 0; t < count; ++t) {
-        const GdnRow& row = rows[t];
-        VecF predicted[2][V], read[2][V];
+    VecF predicted[2][V], read[2][V]; // sums over even and odd i: of k_i S_i and q_i S_i
+    auto empty = [&]() __attribute__((always_inline))
+    {
         for (int j = 0; j < 2; ++j) {
             for (int v = 0; v < V; ++v)
                 predicted[j][v] = read[j][v] = zeroF();
         }
-        auto predict = [&]<bool First>() __attribute__((always_inline))
-        {
-            for (int i = 0; i < keyDim; i += 2) {
+    };
+    empty();
+    for (int i = 0; i < keyDim; i += 2) {
 #pragma GCC unroll 2
-                for (int j = 0; j < 2; ++j) {
-                    const VecF k = setF(row.k[i + j]), q = setF(row.q[i + j]);
-                    float* near = strip + (i + j) * width;
-                    const float* s = First ? S + std::int64_t(i + j) * valueDim + column : near;
+        for (int j = 0; j < 2; ++j) {
+            const VecF k = setF(rows->k[i + j]), q = setF(rows->q[i + j]);
 #pragma GCC unroll 4
-                    for (int v = 0; v < V; ++v) {
-                        const VecF state = loadF(s + v * 16);
-                        if constexpr (First)
-                            storeF(near + v * 16, state);
-                        predicted[j][v] = fma(k, state, predicted[j][v]);
-                        read[j][v] = fma(q, state, read[j][v]);
-                    }
-                }
+            for (int v = 0; v < V; ++v) {
+                const VecF state = loadF(S + std::int64_t(i + j) * valueDim + column + v * 16);
+                storeF(strip + (i + j) * width + v * 16, state);
+                predicted[j][v] = fma(k, state, predicted[j][v]);
+                read[j][v] = fma(q, state, read[j][v]);
             }
-        };
-        if (t == 0)
-            predict.template operator()<true>();
-        else
-            predict.template operator()<false>();
+        }
+    }
+    for (int t = 0; t < count; ++t) {
+        const GdnRow& row = rows[t];
         const VecF decay = setF(row.decay), beta = setF(row.beta), dot = setF(kq[t]);
         VecF d[V];
         for (int v = 0; v < V; ++v) {
@@ -118,13 +113,31 @@ inline void gdnColumns(const float* S, float* after, int keyDim, int valueDim, i
             storeF(row.o + column + v * 16, fma(dot, d[v], (read[0][v] + read[1][v]) * decay));
         }
         // S = decay * S + k (outer) d.
-        float* to = t + 1 == count ? after + column : strip;
-        const std::int64_t stride = t + 1 == count ? valueDim : width;
-        for (int i = 0; i < keyDim; ++i) {
-            const VecF k = setF(row.k[i]);
+        if (t + 1 == count) {
+            for (int i = 0; i < keyDim; ++i) {
+                const VecF k = setF(row.k[i]);
 #pragma GCC unroll 4
-            for (int v = 0; v < V; ++v)
-                storeF(to + i * stride + v * 16, fma(k, d[v], loadF(strip + i * width + v * 16) * decay));
+                for (int v = 0; v < V; ++v)
+                    storeF(after + std::int64_t(i) * valueDim + column + v * 16,
+                           fma(k, d[v], loadF(strip + i * width + v * 16) * decay));
+            }
+            break;
+        }
+        const GdnRow& next = rows[t + 1];
+        empty();
+        for (int i = 0; i < keyDim; i += 2) {
+#pragma GCC unroll 2
+            for (int j = 0; j < 2; ++j) {
+                const VecF k = setF(row.k[i + j]), nextK = setF(next.k[i + j]), nextQ = setF(next.q[i + j]);
+#pragma GCC unroll 4
+                for (int v = 0; v < V; ++v) {
+                    float* near = strip + (i + j) * width + v * 16;
+                    const VecF state = fma(k, d[v], loadF(near) * decay);
+                    storeF(near, state);
+                    predicted[j][v] = fma(nextK, state, predicted[j][v]);
+                    read[j][v] = fma(nextQ, state, read[j][v]);
+                }
+            }
         }
     }
 }
