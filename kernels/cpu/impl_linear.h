@@ -268,7 +268,8 @@ inline void overTiles(int rows, int panelBegin, int panelEnd, Tile&& tile)
     const RowTiles tiles{rows, maxRowTile};
     for (int panel = panelBegin; panel < panelEnd;) {
         const int left = panelEnd - panel;
-        const int take = wideRowTile == 0 ? 1 : tiles.height(0) <= 4 && left >= 4 ? 4 : left >= 2 ? 2 : 1;
+        const int height = tiles.height(0);
+        const int take = height <= quadRowTile && left >= 4 ? 4 : height <= wideRowTile && left >= 2 ? 2 : 1;
         for (int i = 0; i < tiles.count(); ++i)
             tile(panel, take, tiles.begin(i), tiles.height(i));
         panel += take;
@@ -283,7 +284,7 @@ void linearInt4(const Int4Panels& w, const QuantizedRows& a, int panelBegin, int
         float* y = out + row * outStride + (panel - panelBegin) * panelWidth;
         const std::int16_t* x = a.values + std::int64_t(row) * a.inputs;
         withRows(height, [&]<int R>() {
-            if constexpr (wideRowTile > 0 && R <= 4) {
+            if constexpr (R <= quadRowTile) {
                 if (take == 4)
                     return int4Tile<R, 4>(w, panel, x, a.scales + row, y, outStride, ahead);
             }
@@ -304,7 +305,7 @@ void linearInt8(const Int8Panels& w, const QuantizedRows& a, int panelBegin, int
         float* y = out + row * outStride + (panel - panelBegin) * panelWidth;
         const std::int16_t* x = a.values + std::int64_t(row) * a.inputs;
         withRows(height, [&]<int R>() {
-            if constexpr (wideRowTile > 0 && R <= 4) {
+            if constexpr (R <= quadRowTile) {
                 if (take == 4)
                     return int8Tile<R, 4>(w, panel, x, a.scales + row, y, outStride, ahead);
             }
@@ -323,7 +324,7 @@ void linearDense(const DensePanels& w, const float* x, std::int64_t xStride, int
     overTiles(rows, panelBegin, panelEnd, [&](int panel, int take, int row, int height) {
         float* y = out + row * outStride + (panel - panelBegin) * panelWidth;
         withRows(height, [&]<int R>() {
-            if constexpr (wideRowTile > 0 && R <= 4) {
+            if constexpr (R <= quadRowTile) {
                 if (take == 4)
                     return denseTile<R, 4>(w, panel, x + row * xStride, xStride, y, outStride);
             }

@@ -18,6 +18,7 @@ struct VecI {
 // Tile shapes that keep most accumulators in the 16 registers.
 constexpr int maxRowTile = 4;
 constexpr int wideRowTile = 0;
+constexpr int quadRowTile = 0;
 constexpr int gemmRows = 4;
 constexpr int gemmVecs = 1;
 

@@ -16,6 +16,7 @@ struct VecI {
 
 constexpr int maxRowTile = 4;
 constexpr int wideRowTile = 0;
+constexpr int quadRowTile = 0;
 constexpr int gemmRows = 4;
 constexpr int gemmVecs = 1;
 
