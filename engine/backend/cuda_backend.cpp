@@ -330,8 +330,9 @@ std::int64_t CudaBackend::sequenceBytes(std::int64_t tokens) const
 
 bool CudaBackend::prepareSequence(std::int64_t newTokens, int parts)
 {
-    if (!m_sparse.wanted(newTokens) || !checkCuda(cudaSetDevice(m_device), "be selected"))
-        return true;
+    const bool fits = m_budget == 0 || sequenceBytes(newTokens) <= m_budget - m_sequenceBytes;
+    if (!m_sparse.wanted(newTokens) || !fits || !checkCuda(cudaSetDevice(m_device), "be selected"))
+        return true; // nothing to prepare, or nothing that would be used
     const Result<bool> done = m_hostPages->prepare(pagesOf(newTokens), parts);
     m_hostBytes = m_hostPages->bytes();
     return !done || *done;
@@ -510,6 +511,8 @@ void CudaBackend::destroySequence(SlotId slot)
         return;
     cudaSetDevice(m_device);
     m_sequences.erase(it);
+    // Locked RAM is nobody else's. To let go of a slab takes milliseconds, and the next sequence may want some.
+    m_hostPages->shrink(spareHostBytes, hostSlabsAtOnce);
     countMemory();
 }
 

@@ -156,6 +156,8 @@ private:
     };
     static constexpr std::int64_t checkpointsPerSequence = 2; ///< that the hot buffers leave room for
     static constexpr std::int64_t freshPages = 8;             ///< that a sequence of the host tier keeps on the GPU
+    static constexpr std::int64_t spareHostBytes = std::int64_t{1} << 30; ///< of the host tier, kept for who comes next
+    static constexpr std::int64_t hostSlabsAtOnce = 4; ///< that go back to the system when a sequence ends
     /// Offsets into one GDN layer's part of a sequence.
     struct GdnOffsets {
         std::int64_t state = 0, history = 0, pendingInput = 0, pendingQkv = 0, pendingBeta = 0, pendingDecay = 0,

@@ -79,16 +79,17 @@ void PagePool::giveBack(std::uint8_t* page)
     ++m_free;
 }
 
-std::int64_t PagePool::shrink()
+std::int64_t PagePool::shrink(std::int64_t spareBytes, std::int64_t mostSlabs)
 {
-    const std::int64_t before = bytes();
-    for (auto it = m_slabs.begin(); it != m_slabs.end() && m_free - m_slabPages >= m_promised;) {
+    const std::int64_t before = bytes(), kept = m_promised + spareBytes / m_pageBytes;
+    for (auto it = m_slabs.begin(); it != m_slabs.end() && mostSlabs > 0 && m_free - m_slabPages >= kept;) {
         if (std::int64_t(it->second.free.size()) < m_slabPages) {
             ++it;
             continue;
         }
         it = m_slabs.erase(it);
         m_free -= m_slabPages;
+        --mostSlabs;
     }
     return before - bytes();
 }

@@ -8,6 +8,7 @@
 #include "engine/result.h"
 
 #include <cstdint>
+#include <limits>
 #include <map>
 #include <memory>
 #include <vector>
@@ -57,8 +58,9 @@ public:
         giveBack(page);
         ++m_promised;
     }
-    /// Slabs of which nothing is taken and nothing promised go back to the system. Returns their bytes.
-    std::int64_t shrink();
+    /// Slabs of which nothing is taken and nothing promised go back to the system, `mostSlabs` of them at most, so that
+    /// `spareBytes` stay free beside what is promised. Returns their bytes.
+    std::int64_t shrink(std::int64_t spareBytes = 0, std::int64_t mostSlabs = std::numeric_limits<std::int64_t>::max());
 
     std::int64_t pageBytes() const { return m_pageBytes; }
     std::int64_t bytes() const { return std::int64_t(m_slabs.size()) * m_slabPages * m_pageBytes; } ///< of the system

@@ -97,6 +97,7 @@ private slots:
     void aRefusedPromiseLeavesNothingBehind();
     void aPromiseCanBePreparedInParts();
     void emptySlabsGoBackToTheSystem();
+    void emptySlabsGoBackAFewAtATime();
     void forksOfOneContextNeedOnePlaceOfTheHostTierForEachPage();
     void aPlaceIsGivenUpWithTheLastSequenceThatMayMoveThePage();
     void whatMovedIsCountedOnceAndReadByAll();
@@ -173,6 +174,20 @@ void TestPagedRows::emptySlabsGoBackToTheSystem()
     // What is taken next comes from the slab that stays.
     QVERIFY(t.device.takeSpare());
     QCOMPARE(t.device.bytes(), slabBytes);
+}
+
+void TestPagedRows::emptySlabsGoBackAFewAtATime()
+{
+    Tiers t;
+    QVERIFY(t.host.prepare(20, 5));
+    QVERIFY(t.host.promise(3)); // of one of the five slabs
+    QCOMPARE(t.host.shrink(0, 0), std::int64_t(0));
+    QCOMPARE(t.host.shrink(0, 1), slabBytes);
+    QCOMPARE(t.host.shrink(2 * pageBytes), 2 * slabBytes); // two pages beside the three promised are more than a slab
+    QCOMPARE(t.host.bytes(), 2 * slabBytes);
+    QCOMPARE(t.host.shrink(pageBytes), slabBytes);
+    QCOMPARE(t.host.shrink(), std::int64_t(0));
+    QCOMPARE(t.host.promised(), std::int64_t(3));
 }
 
 void TestPagedRows::forksOfOneContextNeedOnePlaceOfTheHostTierForEachPage()
