@@ -143,6 +143,7 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     cudaDeviceProp properties{};
     OCTAVO_CHECK(checkCuda(cudaGetDeviceProperties(&properties, m_device), "describe itself"));
     m_description = properties.name;
+    m_architecture = "sm_" + std::to_string(10 * properties.major + properties.minor);
     m_link = linkOf(m_device);
     if (const std::string id = busId(m_device); !id.empty())
         m_nvml = std::make_unique<NvmlWatch>(id);
@@ -352,16 +353,31 @@ Result<SlotId> CudaBackend::forkSequence(SlotId source, std::int64_t maxTokens)
 
 Result<SlotId> CudaBackend::addSequence(std::int64_t maxTokens, const CudaSequence* source)
 {
-    Result<CudaSequence> made = makeSequence(maxTokens, source);
+    return admit([&] { return makeSequence(maxTokens, source); });
+}
+
+Result<SlotId> CudaBackend::admit(const std::function<Result<CudaSequence>()>& make)
+{
+    Result<CudaSequence> made = make();
     // Rows that went to the host tier or were let go of may have left slabs behind that nobody uses.
     if (!made && made.error().code == ErrorCode::DeviceOutOfMemory && m_devicePages->shrink() > 0)
-        made = makeSequence(maxTokens, source);
+        made = make();
     if (!made)
         return made.error();
     const SlotId slot{m_nextSlot++};
     m_sequences.emplace(slot, *std::move(made));
     countMemory();
     return slot;
+}
+
+Result<void> CudaBackend::checkBudget(std::int64_t tokens, std::int64_t bytes) const
+{
+    const std::int64_t used = m_sequenceBytes;
+    if (m_budget > 0 && bytes > m_budget - used)
+        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(tokens) + " tokens needs " + mib(bytes) +
+                                                       ", but of " + mib(m_budget) + " for sequences only " +
+                                                       mib(m_budget - used) + " are free"};
+    return {};
 }
 
 Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const CudaSequence* source)
@@ -379,11 +395,7 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
                                 (frozen && source->pendingRows == 0 ? frozenBytes() : stateBytes()) +
                                 (frozen ? 0 : m_sparse.sketchBytes(maxTokens)) +
                                 (tiered ? m_sparse.hotBytes(maxTokens) : 0);
-    const std::int64_t used = m_sequenceBytes;
-    if (m_budget > 0 && needed > m_budget - used)
-        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(maxTokens) + " tokens needs " +
-                                                       mib(needed) + ", but of " + mib(m_budget) +
-                                                       " for sequences only " + mib(m_budget - used) + " are free"};
+    OCTAVO_CHECK(checkBudget(maxTokens, needed));
     OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
     const cudaStream_t stream = m_stream.get();
     CudaSequence sequence{PagedRows(*m_devicePages, *m_hostPages)};
@@ -484,14 +496,13 @@ Result<void> CudaBackend::makeRoom(CudaSequence& sequence, std::int64_t tokens)
     return {};
 }
 
-Result<std::int64_t> CudaBackend::spill(CudaSequence& sequence, std::int64_t most)
+Result<std::int64_t> CudaBackend::spill(CudaSequence& sequence, std::int64_t most, PagedRows::Movers movers)
 {
-    // The first page holds the sinks, the last ones what is recent.
-    const std::int64_t end = sequence.length / rowPageTokens - (freshPages - 2);
+    const std::int64_t end = hostPagesEnd(sequence.length);
     const std::size_t pageBytes = std::size_t(m_hostPages->pageBytes());
     OCTAVO_TRY(const std::int64_t moved,
                sequence.pages.spill(
-                   1, end, most,
+                   1, end, most, movers,
                    [&](std::uint8_t* to, const std::uint8_t* from) {
                        return checkCuda(cudaMemcpyAsync(to, from, pageBytes, cudaMemcpyDeviceToHost, m_stream.get()),
                                         "move rows to the host tier");

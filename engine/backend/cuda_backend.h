@@ -31,6 +31,7 @@
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <map>
 #include <memory>
 #include <optional>
@@ -87,6 +88,10 @@ public:
     Result<void> stepBest(std::span<const StepEntry> entries, TokenId endId, std::span<TokenId> best) override;
     bool hasMtp() const override { return m_model.mtp.has_value(); }
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
+    std::string imageFormat() const override;
+    Result<SequenceImage> imageOf(SlotId slot, ImageRows rows) override;
+    Result<void> beginRestore(SequenceRestore& restore) override;
+    Result<void> continueRestore(SequenceRestore& restore, std::int64_t atMost) override;
     void setSparseMode(SparseMode mode) override { m_sparse.setMode(mode); }
     /// Whether a sequence's sketch is read, and what it picks is brought, once for all its rows of a step; it is unless
     /// turned off, which changes no result.
@@ -207,7 +212,13 @@ private:
     /// Pages for `tokens` tokens; the last ones may have to take the place of older ones, which move to the host tier.
     Result<void> makeRoom(CudaSequence& sequence, std::int64_t tokens);
     /// Moves pages to the host tier that a sparse row no longer reads by itself, `most` at most; returns how many.
-    Result<std::int64_t> spill(CudaSequence& sequence, std::int64_t most);
+    Result<std::int64_t> spill(CudaSequence& sequence, std::int64_t most,
+                               PagedRows::Movers movers = PagedRows::Movers::Own);
+    /// Pages 1 .. this - 1 may lie in the host tier: the first page holds the sinks, the last ones what is recent.
+    static std::int64_t hostPagesEnd(std::int64_t length)
+    {
+        return length / kernels::cuda::rowPageTokens - (freshPages - 2);
+    }
     /// What all sequences take, each shared page and sketch once, with the pages that they may still take on the GPU.
     void countMemory();
     std::int64_t pagesOnDevice(std::int64_t newPages, bool tiered) const
@@ -218,6 +229,16 @@ private:
     Result<void> copyState(const CudaSequence& source, CudaSequence& target, bool frozen);
     int gdnLayers() const { return m_config.numLayers - m_config.numFullAttentionLayers(); }
     Result<SlotId> addSequence(std::int64_t maxTokens, const CudaSequence* source);
+    /// Lists the sequence that `make` makes, which is asked again where letting go of unused slabs may help.
+    Result<SlotId> admit(const std::function<Result<CudaSequence>()>& make);
+    /// DeviceOutOfMemory where sequences may not take so much more.
+    Result<void> checkBudget(std::int64_t tokens, std::int64_t bytes) const;
+
+    // Images: cuda_images.cpp
+    /// What an image has of a sequence's own memory, with what `pendingRows` rows of it left to be applied.
+    std::int64_t imageStateBytes(int pendingRows) const;
+    std::int64_t imageUnitBytes() const { return m_devicePages->pageBytes() + m_sparse.sketchBytes(kernels::cuda::rowPageTokens); }
+    Result<CudaSequence> makeRestored(std::int64_t length, std::span<const std::byte> state, int pendingRows);
     Result<CudaSequence> makeSequence(std::int64_t maxTokens, const CudaSequence* source);
     Result<CudaSequence*> ready(SlotId slot, std::span<const TokenId> tokens);
 
@@ -277,7 +298,7 @@ private:
 
     const ModelConfig m_config;
     int m_device = 0;
-    std::string m_description, m_link;
+    std::string m_description, m_link, m_architecture;
     std::unique_ptr<NvmlWatch> m_nvml;
     std::int64_t m_memoryTotal = 0, m_budget = 0;
     CudaStream m_stream;
@@ -298,6 +319,7 @@ private:
     PinnedMemory m_mtpMemory;
     Graphs<MtpShape> m_mtpGraphs;
     DeviceMemory m_noise;
+    PinnedMemory m_restoreMemory;                         ///< one page's part of an image; from the first on
     PinnedMemory m_best;                                  ///< tokens of a step's rows
     std::unique_ptr<PagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
     PinnedMemory m_bytesRead;

@@ -63,6 +63,7 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
         return sparse;
     }
 
+    sparse.m_basisHash = loaded->contentHash();
     const int kvHeads = config.numKvHeads;
     sparse.m_meansAt = std::int64_t(kvHeads) * kvHeadDim * sketchRank;
     sparse.m_basisFloats = sparse.m_meansAt + std::int64_t(kvHeads) * kvHeadDim;
@@ -169,6 +170,62 @@ Result<void> CudaSparse::copySketch(const CudaSketch& from, const CudaSketch& to
         OCTAVO_CHECK(copy(target.scales, source.scales, sketchTileTokens * sizeof(__half)));
     }
     return {};
+}
+
+std::string CudaSparse::layoutName() const
+{
+    return m_available ? "sketches by basis " + std::to_string(m_basisHash) : "no sketches";
+}
+
+CudaSparse::SketchExtent CudaSparse::extent(std::int64_t tokens) const
+{
+    if (!m_available)
+        return {};
+    return {std::int64_t{m_layers} * m_kvHeads, tilesOf(tokens)};
+}
+
+void CudaSparse::SketchExtent::appendUnit(std::vector<std::span<const std::byte>>& parts, const std::byte* ram,
+                                          std::int64_t unit) const
+{
+    constexpr std::int64_t unitTiles = rowPageTokens / sketchTileTokens;
+    const std::byte* scales = ram + runs * tiles * sketchTileBytes;
+    for (std::int64_t run = 0; run < runs; ++run)
+        parts.push_back({ram + (run * tiles + unit * unitTiles) * sketchTileBytes, std::size_t(unitTiles * sketchTileBytes)});
+    for (std::int64_t run = 0; run < runs; ++run)
+        parts.push_back({scales + (run * tiles + unit * unitTiles) * scaleBytes, std::size_t(unitTiles * scaleBytes)});
+}
+
+Result<void> CudaSparse::copyOut(const CudaSketch& sketch, const SketchExtent& extent, std::byte* ram,
+                                 cudaStream_t stream) const
+{
+    const std::int64_t tiles = std::min<std::int64_t>(extent.tiles, sketch.tiles);
+    const SketchView from = view(sketch, 0); // its layers follow each other
+    const auto copy = [&](std::byte* to, const void* source, std::int64_t tileBytes) {
+        return checkCuda(cudaMemcpy2DAsync(to, std::size_t(extent.tiles * tileBytes), source,
+                                           std::size_t(sketch.tiles * tileBytes), std::size_t(tiles * tileBytes),
+                                           std::size_t(extent.runs), cudaMemcpyDeviceToHost, stream),
+                         "copy a sketch to RAM");
+    };
+    OCTAVO_CHECK(copy(ram, from.codes, sketchTileBytes));
+    return copy(ram + extent.runs * extent.tiles * sketchTileBytes, from.scales, SketchExtent::scaleBytes);
+}
+
+Result<void> CudaSparse::copyIn(const CudaSketch& sketch, std::int64_t firstToken, std::int64_t tokens,
+                                const std::byte* ram, cudaStream_t stream) const
+{
+    const std::int64_t first = firstToken / sketchTileTokens, given = tokens / sketchTileTokens;
+    const std::int64_t tiles = std::min<std::int64_t>(given, sketch.tiles - first), runs = std::int64_t{m_layers} * m_kvHeads;
+    if (tiles <= 0)
+        return {};
+    const SketchView to = view(sketch, 0);
+    const auto copy = [&](void* target, const std::byte* from, std::int64_t tileBytes) {
+        return checkCuda(cudaMemcpy2DAsync(static_cast<std::byte*>(target) + first * tileBytes,
+                                           std::size_t(sketch.tiles * tileBytes), from, std::size_t(given * tileBytes),
+                                           std::size_t(tiles * tileBytes), std::size_t(runs), cudaMemcpyHostToDevice, stream),
+                         "take a saved sketch");
+    };
+    OCTAVO_CHECK(copy(to.codes, ram, sketchTileBytes));
+    return copy(to.scales, ram + runs * given * sketchTileBytes, SketchExtent::scaleBytes);
 }
 
 std::int32_t CudaSparse::slots(std::int64_t tokens) const

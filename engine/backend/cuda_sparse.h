@@ -19,6 +19,8 @@
 #include <filesystem>
 #include <memory>
 #include <optional>
+#include <span>
+#include <string>
 #include <vector>
 
 namespace octavo::engine
@@ -70,6 +72,25 @@ public:
     Result<std::shared_ptr<CudaSketch>> makeSketch(std::int64_t tokens) const;
     Result<void> copySketch(const CudaSketch& from, const CudaSketch& to, std::int64_t tokens,
                             cudaStream_t stream) const;
+    /// Names what sketches' values depend on, for images.
+    std::string layoutName() const;
+    /// Where a sketch of so many tokens, a multiple of 64, lies in RAM: codes (layers * kvHeads, tiles * 512), then scales
+    /// (layers * kvHeads, tiles * 16) fp16.
+    struct SketchExtent {
+        std::int64_t runs = 0, tiles = 0; ///< layers * kvHeads; of each. No runs: no sketches
+        std::int64_t bytes() const { return runs * tiles * tileBytes; }
+        /// The parts of 512 tokens from unit * 512 on, in the order in which copyIn() takes them.
+        void appendUnit(std::vector<std::span<const std::byte>>& parts, const std::byte* ram, std::int64_t unit) const;
+        static constexpr std::int64_t scaleBytes = kernels::cuda::sketchTileTokens * 2;
+        static constexpr std::int64_t tileBytes = kernels::cuda::sketchTileBytes + scaleBytes;
+    };
+    SketchExtent extent(std::int64_t tokens) const;
+    /// Copies a sketch's beginning to `ram`; what it has no room for stays as it is there.
+    Result<void> copyOut(const CudaSketch& sketch, const SketchExtent& extent, std::byte* ram, cudaStream_t stream) const;
+    /// Takes `tokens` tokens' parts from firstToken on, both multiples of 64: codes of all layers and KV heads, then
+    /// scales. Those beyond the sketch's room are left out. `ram` is page-locked.
+    Result<void> copyIn(const CudaSketch& sketch, std::int64_t firstToken, std::int64_t tokens, const std::byte* ram,
+                        cudaStream_t stream) const;
     Result<CudaHotBuffer> makeHotBuffer(std::int64_t tokens, cudaStream_t stream) const;
 
     kernels::cuda::SketchView view(const CudaSketch& sketch, int layer) const;
@@ -142,6 +163,7 @@ private:
     bool m_available = false, m_jointRows = true;
     SparseMode m_mode = SparseMode::Off;
     SparseSettings m_settings;
+    std::uint64_t m_basisHash = 0;
     std::int64_t m_basisFloats = 0, m_meansAt = 0;      // of a layer
     DeviceMemory m_basis, m_work, m_misses, m_counters; // m_misses: tokens of all rows, then slots
     std::shared_ptr<std::vector<int>> m_freeCounters;

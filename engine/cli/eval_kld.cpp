@@ -46,16 +46,18 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
     const std::uint64_t model = subject.weights->hash;
 
     DivergenceTrace text, answers;
+    bool onGpu = false;
     Json line{{"eval", "kld"}, {"context", subject.ids.size()}, {"picks", topK}};
     {
         OCTAVO_TRY(const std::unique_ptr<Backend> dense, subject.backend(SparseMode::Off));
         line["device"] = dense->info().device;
         line["path"] = dense->info().path;
+        onGpu = dense->info().path == "cuda";
         OCTAVO_TRY(const SlotId context, readOrReopen(*dense, model, subject.ids, about.stateFile("dense"), hooks));
         OCTAVO_TRY(text, traceText(*dense, context, about.next, hooks));
         OCTAVO_TRY(answers, traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
-        // The floor: the same rows decoded by kernels whose float sums are rounded differently.
-        if (dense->info().path != "plain" && !dense->imageFormat().empty()) {
+        // The floor: the same rows decoded by kernels whose float sums are rounded differently. A GPU has one kind.
+        if (!onGpu && dense->info().path != "plain" && !dense->imageFormat().empty()) {
             OCTAVO_TRY(const SequenceImage image, dense->imageOf(context, ImageRows::Taken));
             std::vector<std::byte> state, rows;
             for (const auto& part : image.state)
@@ -72,6 +74,9 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
     }
     for (const KldVariant& variant : {KldVariant{"per_head", true, SparseMode::On}, KldVariant{"shared", false, SparseMode::On},
                                       KldVariant{"dense_int4", true, SparseMode::Off}}) {
+        const bool isDefault = onGpu ? !variant.perHead : variant.perHead == SparseSettings().perHead && variant.mode == SparseMode::On;
+        if (onGpu && !isDefault) // one list for all heads is what GPUs pick, and their dense rows are the tier's
+            continue;
         SparseSettings settings;
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
@@ -85,7 +90,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         OCTAVO_TRY(const Divergence onAnswers, compareWith(answers, *tested, context, hooks));
         OCTAVO_CHECK(checkFinite(onText.values, subject.dir));
         OCTAVO_CHECK(checkFinite(onAnswers.values, subject.dir));
-        if (settings.perHead == SparseSettings().perHead && variant.mode == SparseMode::On)
+        if (isDefault)
             line.update(describe(onText)); // what decoding does where nobody asks for another way
         line[std::string(variant.name) + "_text"] = describe(onText);
         line[std::string(variant.name) + "_answers"] = describe(onAnswers);

@@ -97,14 +97,34 @@ bool PagedRows::append(bool spare)
     return true;
 }
 
+Result<void> PagedRows::place(std::int64_t pages, std::int64_t firstOnHost, std::int64_t endOnHost)
+{
+    const std::int64_t onHost = std::max<std::int64_t>(0, std::min(endOnHost, pages) - firstOnHost);
+    PagedRows rows(*m_device, *m_host); // lets go of what it got where the rest is refused
+    OCTAVO_CHECK(m_device->promise(pages - onHost));
+    rows.m_devicePromise = pages - onHost;
+    OCTAVO_CHECK(m_host->promise(onHost));
+    rows.m_hostPromise = onHost;
+    for (std::int64_t i = 0; i < pages; ++i) {
+        const bool isOnHost = i >= firstOnHost && i < firstOnHost + onHost;
+        --(isOnHost ? rows.m_hostPromise : rows.m_devicePromise);
+        rows.m_pages.push_back(
+            std::make_shared<SharedPage>(*m_device, *m_host, (isOnHost ? m_host : m_device)->take()));
+        rows.m_pages.back()->m_onHost = isOnHost;
+    }
+    *this = std::move(rows);
+    return {};
+}
+
 Result<std::int64_t>
-PagedRows::spill(std::int64_t first, std::int64_t end, std::int64_t most,
+PagedRows::spill(std::int64_t first, std::int64_t end, std::int64_t most, Movers movers,
                  const std::function<Result<void>(std::uint8_t* to, const std::uint8_t* from)>& copy,
                  const std::function<Result<void>()>& finish)
 {
     std::vector<std::pair<SharedPage*, std::uint8_t*>> moves;
     Result<void> done;
-    for (std::int64_t i = first; m_tiered && i < std::min(end, size()) && std::int64_t(moves.size()) < most; ++i) {
+    const std::int64_t last = m_tiered || movers == Movers::Any ? std::min(end, size()) : first;
+    for (std::int64_t i = first; i < last && std::int64_t(moves.size()) < most; ++i) {
         SharedPage& page = *m_pages[std::size_t(i)];
         if (page.m_onHost || page.m_movers == 0)
             continue;
@@ -123,7 +143,7 @@ PagedRows::spill(std::int64_t first, std::int64_t end, std::int64_t most,
         m_device->giveBack(page->m_data);
         page->m_data = data;
         page->m_onHost = true;
-        if (m_devicePromise < 1 && m_device->promise(1)) // just freed: what the sequence may need next
+        if (m_tiered && m_devicePromise < 1 && m_device->promise(1)) // just freed: what the sequence may need next
             ++m_devicePromise;
     }
     OCTAVO_CHECK(done);

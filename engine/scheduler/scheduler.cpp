@@ -155,6 +155,7 @@ bool Scheduler::runRound()
         return false;
     if (m_store && m_store->reclaim())
         m_admissionDue = true; // their memory is free
+    m_partsToPrepare = 1;
     goOnReopening();
     admit();
     failUndelivered();

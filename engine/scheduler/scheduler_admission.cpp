@@ -23,7 +23,6 @@ void Scheduler::admit()
 {
     if (!std::exchange(m_admissionDue, false))
         return;
-    m_partsToPrepare = 1;
     std::vector<Task*> queued;
     for (const auto& task : m_tasks) {
         if (task->state == Task::State::Queued && !task->ended)

@@ -35,6 +35,10 @@ void Scheduler::goOnReopening()
         if (!*opened)
             return endReopening(opened->error());
         reopening.opened = **std::move(opened);
+    }
+    if (reopening.restore.slot == noSlot) {
+        if (!isPrepared(reopening.saved.length))
+            return;
         if (const auto begun = beginRestoring(); !begun)
             endReopening(begun.error());
         return;

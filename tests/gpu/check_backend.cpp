@@ -567,6 +567,7 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkSparseDecoding(report, *config, weights, prompts);
     checkMemory(report, *config, weights, prompts);
     checkMtp(report, *config, weights, std::filesystem::path(goldens).parent_path() / "mtp.json");
+    checkImages(report, *config, weights, prompts);
     checkWorkers(report, modelDir, prompts);
     checkBudget(report);
     reportSpeed(report, plainDriver, prompts);

@@ -26,6 +26,10 @@ void checkMtp(Report& report, const engine::ModelConfig& config,
 /// What doctor plans for a shape, and what the backend takes of the device for it.
 void checkBudget(Report& report);
 
+/// Saved sequences: what another backend opens answers bit for bit as what was saved.
+void checkImages(Report& report, const engine::ModelConfig& config,
+                 const std::shared_ptr<const engine::ModelWeights>& weights, const nlohmann::json& prompts);
+
 /// The engine's workers: speculation changes no answer, two workers answer as one does, and one that fails leaves the
 /// other alone. On two GPUs where there are two, else both on one.
 void checkWorkers(Report& report, const std::string& modelDir, const nlohmann::json& prompts);

@@ -73,10 +73,11 @@ struct Tiers {
         }
     }
     static std::int64_t spill(PagedRows& rows, std::int64_t end,
-                              std::int64_t most = std::numeric_limits<std::int64_t>::max())
+                              std::int64_t most = std::numeric_limits<std::int64_t>::max(),
+                              PagedRows::Movers movers = PagedRows::Movers::Own)
     {
         const auto moved = rows.spill(
-            1, end, most,
+            1, end, most, movers,
             [](std::uint8_t* to, const std::uint8_t* from) {
                 std::memcpy(to, from, std::size_t(pageBytes));
                 return Result<void>();
@@ -102,6 +103,9 @@ private slots:
     void aPlaceIsGivenUpWithTheLastSequenceThatMayMoveThePage();
     void whatMovedIsCountedOnceAndReadByAll();
     void aFailedMoveChangesNothing();
+    void whatOthersMayMoveIsMovedForThem();
+    void rowsFromElsewhereLieWhereTheyArePut();
+    void aRefusedPlaceLeavesNothingBehind();
     void aRefusedForkLeavesItsSourceAlone();
     void allIsGivenBackUnderRandomUse();
 };
@@ -249,7 +253,7 @@ void TestPagedRows::aFailedMoveChangesNothing()
     Tiers::fill(rows, 6);
     int copies = 0;
     const auto moved = rows.spill(
-        1, 6, 10,
+        1, 6, 10, PagedRows::Movers::Own,
         [&](std::uint8_t*, const std::uint8_t*) {
             return ++copies < 3 ? Result<void>() : Result<void>(Error{ErrorCode::DeviceFailure, "lost"});
         },
@@ -260,6 +264,61 @@ void TestPagedRows::aFailedMoveChangesNothing()
     QCOMPARE(t.host.inUse(), std::int64_t(0));
     QCOMPARE(t.device.inUse(), std::int64_t(6));
     QCOMPARE(Tiers::spill(rows, 6), std::int64_t(5));
+}
+
+void TestPagedRows::whatOthersMayMoveIsMovedForThem()
+{
+    Tiers t;
+    auto source = std::make_unique<PagedRows>(t.rows(12, true));
+    Tiers::fill(*source, 12);
+    PagedRows frozen = t.rows(12, false, source.get(), 12);
+    const std::int64_t claimed = t.device.claimedBytes();
+    QCOMPARE(Tiers::spill(frozen, 10), std::int64_t(0));
+    QCOMPARE(Tiers::spill(frozen, 10, 100, PagedRows::Movers::Any), std::int64_t(9));
+    QCOMPARE(t.device.claimedBytes(), claimed - 9 * pageBytes); // a frozen sequence takes no page in their place
+    for (std::int64_t i = 0; i < 12; ++i) {
+        QCOMPARE((*source)[i].onHost(), i > 0 && i < 10);
+        QCOMPARE(int(frozen[i].data()[0]), int(i + 1));
+    }
+    QCOMPARE(t.host.promised(), std::int64_t(12 - 9));
+    source.reset(); // nobody may move the rest any more
+    QCOMPARE(t.host.promised(), std::int64_t(0));
+    QCOMPARE(Tiers::spill(frozen, 12, 100, PagedRows::Movers::Any), std::int64_t(0));
+}
+
+void TestPagedRows::rowsFromElsewhereLieWhereTheyArePut()
+{
+    Tiers t;
+    {
+        PagedRows placed(t.device, t.host);
+        QVERIFY(placed.place(9, 1, 6));
+        QCOMPARE(placed.size(), std::int64_t(9));
+        for (std::int64_t i = 0; i < 9; ++i)
+            QCOMPARE(placed[i].onHost(), i > 0 && i < 6);
+        QCOMPARE(t.device.inUse(), std::int64_t(4));
+        QCOMPARE(t.host.inUse(), std::int64_t(5));
+        QCOMPARE(t.device.promised() + t.host.promised(), std::int64_t(0));
+        // A sequence that goes on behind them may move those of the device.
+        PagedRows fork = t.rows(11, true, &placed, 9);
+        QCOMPARE(t.host.promised(), std::int64_t(4 + 2));
+        QCOMPARE(Tiers::spill(fork, 8), std::int64_t(2));
+        QVERIFY(placed[7].onHost() && !placed[8].onHost());
+    }
+    QCOMPARE(t.device.inUse() + t.host.inUse(), std::int64_t(0));
+    PagedRows few(t.device, t.host);
+    QVERIFY(few.place(2, 1, 1));
+    QCOMPARE(t.device.inUse(), std::int64_t(2));
+    QCOMPARE(t.host.inUse(), std::int64_t(0));
+}
+
+void TestPagedRows::aRefusedPlaceLeavesNothingBehind()
+{
+    Tiers t;
+    t.hostLeft = 0;
+    PagedRows placed(t.device, t.host);
+    QVERIFY(!placed.place(9, 1, 6));
+    QCOMPARE(placed.size(), std::int64_t(0));
+    QCOMPARE(t.device.claimedBytes() + t.host.claimedBytes(), std::int64_t(0));
 }
 
 void TestPagedRows::aRefusedForkLeavesItsSourceAlone()
