@@ -358,7 +358,8 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
         const std::int64_t from = std::max(begin, (firstPage + page) * pageTokens);
         const std::int64_t to = std::min(end, (firstPage + page + 1) * pageTokens);
         if (to < end) // what the processor cannot foresee
-            cpu::askForLeads(sequence.m_tier.sketches(layer, to, list).leads);
+            cpu::askForCandidates(m_shape.rank, sequence.m_tier.sketches(layer, to, list),
+                                  std::min(pageTokens, end - to) / cpu::sketchBlockTokens);
         float* out[cpu::maxSharingHeads];
         for (int i = 0; i < heads; ++i)
             out[i] = work.scores[std::size_t(i)].data() + placeOf(page);

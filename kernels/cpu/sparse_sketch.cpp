@@ -555,10 +555,15 @@ void askForSketches(int rank, SketchView sketches)
         __builtin_prefetch(sketches.rests + byte);
 }
 
-void askForLeads(const std::uint8_t* leads)
+void askForCandidates(int rank, SketchView sketches, std::int64_t numBlocks)
 {
+    constexpr int smallestPage = 4096;
     for (int byte = 0; byte < leadsAhead; byte += 64)
-        __builtin_prefetch(leads + byte);
+        __builtin_prefetch(sketches.leads + byte);
+    for (std::int64_t byte = leadsAhead; byte < numBlocks * leadBlockBytes(rank); byte += smallestPage)
+        __builtin_prefetch(sketches.leads + byte, 0, 2);
+    for (std::int64_t byte = 0; byte < numBlocks * sketchBlockTokens * restBytes(rank); byte += smallestPage)
+        __builtin_prefetch(sketches.rests + byte, 0, 2);
 }
 
 void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,

@@ -68,9 +68,10 @@ void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlo
 /// Asks for one block's sketches, which will be read in a moment.
 void askForSketches(int rank, SketchView sketches);
 
-/// Asks for the first leadsAhead bytes of leads that scoreCandidates() will be given next: it asks for the rest itself.
+/// Asks for the first leadsAhead bytes of leads that scoreCandidates() will be given next, since it asks for the rest itself,
+/// and for a line of every 4 KiB of all its sketches: to find out where a page is takes longer than to read a line of it.
 inline constexpr int leadsAhead = 4096;
-void askForLeads(const std::uint8_t* leads);
+void askForCandidates(int rank, SketchView sketches, std::int64_t numBlocks);
 
 /// The same by the leads alone, up to a constant and a factor of the query's, of every `stride`-th block from the first.
 /// Shapes   scores: numQueries pointers to (16 * numBlocks) integers each
