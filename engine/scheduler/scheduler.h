@@ -177,7 +177,8 @@ private:
     std::unique_ptr<ContextStore> m_store; // null: contexts are not saved
     std::optional<Reopening> m_reopening;  // one at a time
     SlicePlanner m_planner;
-    StepCost m_stepCost, m_passCost; // rows of a step, chains of an MTP pass
+    StepCost m_stepCost, m_passCost; // rows of a step and what commit() takes after it, chains of an MTP pass
+    std::int64_t m_commitUs = 0;     // of the step at hand
     std::vector<std::unique_ptr<Task>> m_tasks; // in order of arrival
     std::map<AgentId, AgentRecord> m_agents;
     WorkLog m_work;

@@ -137,11 +137,11 @@ void Scheduler::writeStep(std::vector<Task*> writers)
         return;
     }
     m_planner.recordStep(now - begin);
-    m_stepCost.record(rows, now - start);
     const bool verifies = rows > int(writers.size());
     m_work.add({verifies ? WorkSpan::Kind::Verify : WorkSpan::Kind::Decode, agents, begin, std::int32_t(now - begin),
                 rows});
     std::size_t row = 0;
+    m_commitUs = 0;
     for (std::size_t i = 0; i < writers.size(); ++i) {
         Task& task = *writers[i];
         task.lastTurnUs = now;
@@ -156,6 +156,7 @@ void Scheduler::writeStep(std::vector<Task*> writers)
         if (m_failure)
             return;
     }
+    m_stepCost.record(rows, now - start + m_commitUs);
 }
 
 /// Row i holds what may follow the token before and i drafts. Drawing from it and comparing with the next draft is the
@@ -184,7 +185,9 @@ void Scheduler::takeRows(Task& task, int rows, const std::function<std::optional
     if (task.ended)
         return;
     if (rows > 1) {
+        const std::int64_t start = m_options.nowUs();
         const auto committed = guarded("drafts were checked", [&] { return m_backend.commit(task.slot, kept); });
+        m_commitUs += m_options.nowUs() - start;
         if (!committed) {
             if (committed.error().code == ErrorCode::DeviceFailure)
                 deviceFailed(committed.error());

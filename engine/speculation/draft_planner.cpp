@@ -6,14 +6,13 @@ namespace octavo::engine {
 
 void DraftAcceptance::record(int matched, int accepted, bool rejected)
 {
-    constexpr double pace = 0.08;
     for (int i = 0; i < accepted; ++i) {
-        double& chance = m_chance[std::size_t(bucket(matched + i))];
-        chance += pace * (1.0 - chance);
+        const auto at = std::size_t(bucket(matched + i));
+        m_chance[at] += pace[at] * (1.0 - m_chance[at]);
     }
     if (rejected) {
-        double& chance = m_chance[std::size_t(bucket(matched + accepted))];
-        chance -= pace * chance;
+        const auto at = std::size_t(bucket(matched + accepted));
+        m_chance[at] -= pace[at] * m_chance[at];
     }
 }
 
@@ -48,9 +47,12 @@ void MtpAcceptance::recordUnused()
 void StepCost::record(int rows, std::int64_t durationUs)
 {
     constexpr double memory = 0.98;
-    // One step that the system kept waiting says nothing of rows.
-    constexpr double mostBeyond = 2.0;
-    const double x = rows, y = m_oneUs > 0.0 ? std::min(double(durationUs), mostBeyond * us(rows)) : double(durationUs);
+    // How far a step that the system kept waiting is off says nothing of rows, only that it is: so the line goes where
+    // about as many steps lie above it as below.
+    constexpr double mostBeyond = 1.2;
+    const double x = rows, expected = us(rows);
+    const double y = m_oneUs > 0.0 ? std::clamp(double(durationUs), expected / mostBeyond, expected * mostBeyond)
+                                   : double(durationUs);
     m_weight = memory * m_weight + 1.0;
     m_rows = memory * m_rows + x;
     m_us = memory * m_us + y;

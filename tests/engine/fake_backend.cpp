@@ -226,6 +226,7 @@ Result<void> FakeBackend::commit(SlotId slot, int keptRows)
         ++m_device->misuses;
         return Error{ErrorCode::InvalidArgument, "commit() was misused"};
     }
+    spend(keptRows < sequence->uncommittedRows ? m_device->rejectUs : 0);
     const std::size_t length = sequence->tokens.size() - std::size_t(sequence->uncommittedRows - keptRows);
     sequence->tokens.resize(length);
     sequence->states.resize(length);

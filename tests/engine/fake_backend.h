@@ -42,6 +42,7 @@ struct FakeDevice {
     /// What its MTP layer expects after `history`; nothing: it has none.
     std::function<std::vector<engine::TokenId>(std::span<const engine::TokenId> history, int most)> mtp;
     std::int64_t passUs = 0;            ///< each depth of a draft()
+    std::int64_t rejectUs = 0;          ///< a commit() of fewer rows than there are
     float mtpChance = 0.9f;             ///< that it gives each of its tokens
     bool picksBest = false;             ///< has stepBest()
     std::int64_t tierBytesPerRow = -1;  ///< that each row of a step reads from the host tier; negative: not known

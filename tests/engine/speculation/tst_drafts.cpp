@@ -216,13 +216,16 @@ private slots:
     void mtpThatIsWrongIsLeftAlone_data()
     {
         QTest::addColumn<int>("rightOfTen");
+        QTest::addColumn<int>("rejectUs");
         for (const int right : {0, 1, 3, 5})
-            QTest::addRow("%d of 10 right", right) << right;
+            QTest::addRow("%d of 10 right", right) << right << 0;
+        QTest::addRow("7 of 10 right, rejections dear") << 7 << 9'000;
     }
 
     void mtpThatIsWrongIsLeftAlone()
     {
         QFETCH(const int, rightOfTen);
+        QFETCH(const int, rejectUs);
         auto timeOf = [&](bool drafts) {
             Bench bench([&](FakeDevice& device, SchedulerOptions&) {
                 device.maxRows = 16;
@@ -230,6 +233,7 @@ private slots:
                 device.rowUs = 1'500;
                 writeProse(device, 500, [=](std::size_t at) { return int(at * 7 % 10) >= rightOfTen; });
                 device.passUs = 4'000;
+                device.rejectUs = rejectUs;
             });
             bench.drafts = drafts;
             for (int question = 0; question < 4; ++question) // the agent's next answers know of the first

@@ -130,6 +130,30 @@ private slots:
         QVERIFY(cost.rowShare() > 0.9);
     }
 
+    /// Steps that the system keeps waiting move neither what a row nor what a step costs by much.
+    void aTenthOfTheStepsTakingThreeTimesAsLongChangesLittle()
+    {
+        StepCost cost;
+        for (int i = 0; i < 400; ++i) {
+            const int rows = i % 5 == 0 ? 9 : 1;
+            cost.record(rows, (i * 7 % 10 == 3 ? 3 : 1) * (800 + 200 * rows));
+        }
+        QVERIFY2(std::abs(cost.us(1) / 1000.0 - 1.0) < 0.06, qPrintable(QString::number(cost.us(1))));
+        QVERIFY2(std::abs(cost.us(9) / 2600.0 - 1.0) < 0.06, qPrintable(QString::number(cost.us(9))));
+    }
+
+    /// Every copy ends: that alone does not make the next one of an agent that copies a page shorter.
+    void theEndOfACopyDoesNotShortenTheNext()
+    {
+        DraftAcceptance acceptance;
+        for (int copy = 0; copy < 20; ++copy) {
+            acceptance.record(7, 24, false);
+            acceptance.record(32, 24, false);
+            acceptance.record(32, 20, true);
+            QVERIFY2(acceptance.chance(32) > 0.96, qPrintable(QString::number(acceptance.chance(32))));
+        }
+    }
+
     void draftsThatFailAreGivenUpAndTriedAgainLater()
     {
         DraftAcceptance acceptance;
@@ -151,7 +175,7 @@ private slots:
         for (int matched = 3; matched < 40; ++matched)
             QVERIFY(fresh.chance(matched + 1) >= fresh.chance(matched));
         DraftAcceptance acceptance;
-        for (int i = 0; i < 60; ++i)
+        for (int i = 0; i < 90; ++i)
             acceptance.record(4, 10, true); // right from 4 to 13 tokens, wrong behind 14
         for (const int matched : {4, 6, 10, 13})
             QVERIFY(acceptance.chance(matched) > 0.95);
