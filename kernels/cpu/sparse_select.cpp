@@ -113,11 +113,18 @@ std::int64_t countPlain(const std::int32_t* values, std::int64_t n, std::int32_t
 
 OCTAVO_AVX512 std::int64_t countAvx512(const std::int32_t* values, std::int64_t n, std::int32_t limit)
 {
-    const std::int64_t whole = n / lanes * lanes;
-    const __m512i least = _mm512_set1_epi32(limit);
-    std::int64_t count = 0;
-    for (std::int64_t i = 0; i < whole; i += lanes)
-        count += std::popcount(unsigned(_mm512_cmpge_epi32_mask(_mm512_loadu_si512(values + i), least)));
+    constexpr int strips = 4; // sums that do not wait for each other
+    const std::int64_t whole = n / (strips * lanes) * (strips * lanes);
+    const __m512i least = _mm512_set1_epi32(limit), one = _mm512_set1_epi32(1);
+    __m512i sums[strips] = {};
+    for (std::int64_t i = 0; i < whole; i += strips * lanes) {
+#pragma GCC unroll 4
+        for (int s = 0; s < strips; ++s)
+            sums[s] = _mm512_mask_add_epi32(
+                sums[s], _mm512_cmpge_epi32_mask(_mm512_loadu_si512(values + i + s * lanes), least), sums[s], one);
+    }
+    const std::int64_t count = _mm512_reduce_add_epi32(
+        _mm512_add_epi32(_mm512_add_epi32(sums[0], sums[1]), _mm512_add_epi32(sums[2], sums[3])));
     return count + countPlain(values + whole, n - whole, limit);
 }
 
