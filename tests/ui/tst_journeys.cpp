@@ -120,7 +120,7 @@ private slots:
         QCOMPARE(m_real->pane(0)->composer()->text(), QStringLiteral("A slow question"));
         m_real->key(QStringLiteral("Ctrl+A"));
         m_real->ask(QStringLiteral("Where is join?"));
-        QTRY_VERIFY(last(0).text.startsWith(QStringLiteral("`join` adds")));
+        QTRY_VERIFY_WITH_TIMEOUT(last(0).text.startsWith(QStringLiteral("`join` adds")), 30000);
         QCOMPARE(m_real->agent(0)->messages().size(), 2);
         QCOMPARE(m_real->agent(0)->messages()[0].text, QStringLiteral("Where is join?"));
     }

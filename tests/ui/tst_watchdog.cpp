@@ -22,7 +22,12 @@ using octavo::ui::test::RealWindow;
 namespace {
 
 constexpr int delayMs = 40, firstDelayMs = 500;
-constexpr double longestTurnMs = 100, longestWaitMs = 100;
+#ifdef __SANITIZE_ADDRESS__
+constexpr double longestTurnMs = 400; // checks cost about that much more
+#else
+constexpr double longestTurnMs = 100;
+#endif
+constexpr double longestWaitMs = 100;
 
 double threadMs()
 {
