@@ -1,7 +1,7 @@
 #include "kernels/cuda/hot_buffer.h"
 
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/select_math.cuh"
 
 namespace octavo::kernels::cuda
 {
@@ -10,34 +10,6 @@ namespace
 
 constexpr int lookupThreads = 1024;
 constexpr uint8_t inUse = 2; // a pick of this step; only while the kernel runs
-
-/// Rank of the calling thread among those with `flag`, and their number. Scratch: 33 ints; ends with a barrier.
-__device__ __forceinline__ int rankOf(bool flag, int* scratch, int& total)
-{
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const unsigned ballot = __ballot_sync(fullMask, flag);
-    if (lane == 0)
-        scratch[warp] = __popc(ballot);
-    __syncthreads();
-    if (warp == 0) {
-        const int own = lane < int(blockDim.x / 32) ? scratch[lane] : 0;
-        int sum = own;
-#pragma unroll
-        for (int step = 1; step < 32; step <<= 1) {
-            const int other = __shfl_up_sync(fullMask, sum, step);
-            if (lane >= step)
-                sum += other;
-        }
-        scratch[lane] = sum - own;
-        if (lane == 31)
-            scratch[32] = sum;
-    }
-    __syncthreads();
-    const int rank = scratch[warp] + __popc(ballot & ((1u << lane) - 1));
-    total = scratch[32];
-    __syncthreads();
-    return rank;
-}
 
 /// A token on its way: its place among the misses, until its slot is known.
 __device__ __forceinline__ int expected(int miss)

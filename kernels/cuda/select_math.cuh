@@ -1,26 +1,20 @@
 #pragma once
 
-/// What selections by a block of threads share: sums over lower threads, and the bin of a histogram that holds the k-th
-/// largest.
+/// What selections by a block of threads share: sums and ranks over lower threads, and the bin of a histogram that
+/// holds the k-th largest.
 
 #include "kernels/cuda/device_utils.cuh"
 
 namespace octavo::kernels::cuda
 {
 
-/// Sum of the values of lower threads; `total` is everyone's. Scratch: 33 ints; ends with a barrier.
-__device__ __forceinline__ int exclusiveScan(int value, int* scratch, int& total)
+/// Sum over lower warps of what the last lane of each brings; `total` is of all. By all threads of the block. Scratch:
+/// 33 ints; ends with a barrier.
+__device__ __forceinline__ int sumOfLowerWarps(int ofWarp, int* scratch, int& total)
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    int inclusive = value;
-#pragma unroll
-    for (int step = 1; step < 32; step <<= 1) {
-        const int other = __shfl_up_sync(fullMask, inclusive, step);
-        if (lane >= step)
-            inclusive += other;
-    }
     if (lane == 31)
-        scratch[warp] = inclusive;
+        scratch[warp] = ofWarp;
     __syncthreads();
     if (warp == 0) {
         const int own = lane < int(blockDim.x / 32) ? scratch[lane] : 0;
@@ -36,10 +30,31 @@ __device__ __forceinline__ int exclusiveScan(int value, int* scratch, int& total
             scratch[32] = sum;
     }
     __syncthreads();
-    const int result = scratch[warp] + inclusive - value;
+    const int lower = scratch[warp];
     total = scratch[32];
     __syncthreads();
-    return result;
+    return lower;
+}
+
+/// Sum of the values of lower threads; `total` is everyone's. Scratch and barriers as above.
+__device__ __forceinline__ int exclusiveScan(int value, int* scratch, int& total)
+{
+    const int lane = threadIdx.x % 32;
+    int inclusive = value;
+#pragma unroll
+    for (int step = 1; step < 32; step <<= 1) {
+        const int other = __shfl_up_sync(fullMask, inclusive, step);
+        if (lane >= step)
+            inclusive += other;
+    }
+    return sumOfLowerWarps(inclusive, scratch, total) + inclusive - value;
+}
+
+/// Rank of the calling thread among those with `flag`; `total` is their number. Scratch and barriers as above.
+__device__ __forceinline__ int rankOf(bool flag, int* scratch, int& total)
+{
+    const unsigned ballot = __ballot_sync(fullMask, flag);
+    return sumOfLowerWarps(__popc(ballot), scratch, total) + __popc(ballot & ((1u << threadIdx.x % 32) - 1));
 }
 
 /// The bin that holds the k-th largest, and how many lie above it. Every thread gets both. counts[] of `bins`, a
