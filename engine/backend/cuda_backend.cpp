@@ -211,6 +211,7 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_work.hidden = rowsOf(c.hiddenSize);
     m_work.normed = rowsOf(c.hiddenSize);
     m_work.delta = rowsOf(c.hiddenSize);
+    m_work.squares = work.add(std::int64_t(maxRows) * c.hiddenSize / w4SquareValues * 4);
     m_work.gateUp = rowsOf(2 * std::int64_t(c.intermediateSize));
     m_work.product = rowsOf(c.intermediateSize);
     m_work.attention = rowsOf((2 * std::int64_t(c.numHeads) + 2 * c.numKvHeads) * c.headDim);

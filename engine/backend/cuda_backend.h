@@ -170,9 +170,9 @@ private:
     };
     /// Offsets into the work space; rows of maxRows.
     struct WorkLayout {
-        std::int64_t hidden = 0, normed = 0, delta = 0, gateUp = 0, product = 0, attention = 0, query = 0, key = 0,
-                     projected = 0, context = 0, mixed = 0, convOutput = 0, beta = 0, decay = 0, gdnOut = 0, logits = 0,
-                     partials = 0, arrivals = 0, attentionParts = 0, tables = 0;
+        std::int64_t hidden = 0, normed = 0, delta = 0, squares = 0, gateUp = 0, product = 0, attention = 0, query = 0,
+                     key = 0, projected = 0, context = 0, mixed = 0, convOutput = 0, beta = 0, decay = 0, gdnOut = 0,
+                     logits = 0, partials = 0, arrivals = 0, attentionParts = 0, tables = 0;
         std::int64_t best = 0, bestParts = 0; ///< the token of each row
         std::int64_t mtpHidden = 0, mtpInput = 0, mtpX = 0, mtpNormed = 0, mtpFinal = 0, mtpTables = 0, peaks = 0;
     };
@@ -264,16 +264,25 @@ private:
         return m_tables.pages + std::int64_t(p) * pagesOf(m_contextLimit) * std::int64_t(sizeof(std::uint8_t*));
     }
     Result<void> multiply(const CudaLinear& linear, std::int64_t input, int rows, std::int64_t output,
-                          kernels::cuda::GemmOutput type = kernels::cuda::GemmOutput::Bf16);
+                          kernels::cuda::GemmOutput type = kernels::cuda::GemmOutput::Bf16,
+                          const kernels::cuda::W4Norms& norms = {});
+    Result<void> multiplyLast(const CudaLinear& linear, std::int64_t input, int rows,
+                              const kernels::cuda::W4Norms& after);
+    kernels::cuda::W4Norms normBetween(const CudaLinear& product, const CudaLinear& next, const float* weight) const;
+    kernels::cuda::W4Norms scaleAfter(const kernels::cuda::W4Norms& between) const;
     /// Of `rows` rows whose projections lie in the work space, without sketches; positions and targets on the device.
     kernels::cuda::AttentionInput attentionInput(const CudaLayer& layer, int rows, const std::int32_t* positions,
                                                  const kernels::cuda::RowTarget* targets) const;
-    Result<void> attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape);
+    /// From m_work.normed to m_work.delta; `before` and `after`: the norms that products take along on either side.
+    Result<void> attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape,
+                        const kernels::cuda::W4Norms& before, const kernels::cuda::W4Norms& after);
     Result<void> pick(int attentionLayer, const PassShape& shape);
     Result<void> fetch(int attentionLayer, int firstSparse, int count);
-    Result<void> mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape);
+    Result<void> mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape, const kernels::cuda::W4Norms& before,
+                     const kernels::cuda::W4Norms& after);
     /// m_work.delta = the MLP of `rows` rows at `input`.
-    Result<void> gatedMlp(const CudaLayer& layer, std::int64_t input, int rows);
+    Result<void> gatedMlp(const CudaLayer& layer, std::int64_t input, int rows,
+                          const kernels::cuda::W4Norms& before = {}, const kernels::cuda::W4Norms& after = {});
     /// Checks a step's entries and makes parts of them; how many rows they have.
     Result<int> prepareStep(std::span<const StepEntry> entries, std::size_t room, std::vector<Part>& parts);
     void finishStep(std::span<const Part> parts);

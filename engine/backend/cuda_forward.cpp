@@ -238,7 +238,7 @@ RowPages CudaBackend::pagesAt(std::size_t p, int attentionLayer) const
 }
 
 Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input, int rows, std::int64_t output,
-                                   GemmOutput type)
+                                   GemmOutput type, const W4Norms& norms)
 {
     const int inFeatures = linear.inFeatures(), outFeatures = linear.outFeatures();
     const MatrixView<const __nv_bfloat16> x{m_workMemory.at<__nv_bfloat16>(input), rows, inFeatures, inFeatures};
@@ -254,8 +254,29 @@ Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input,
     const W4Workspace workspace{m_workMemory.at<float>(m_work.partials), m_workMemory.at<int>(m_work.arrivals),
                                 m_multiprocessors};
     return checkCuda(launchW4Gemm(x, linear.int4, m_workMemory.at(output), linear.gated ? outFeatures / 2 : outFeatures,
-                                  linear.gated ? GemmOutput::Gated : type, workspace, m_stream.get()),
+                                  linear.gated ? GemmOutput::Gated : type, workspace, m_stream.get(), norms),
                      what);
+}
+
+/// What `product`, the last of a block, takes along of the norm between it and `next`: nothing unless both are int4.
+W4Norms CudaBackend::normBetween(const CudaLinear& product, const CudaLinear& next, const float* weight) const
+{
+    if (!product.int4.units || !next.int4.units || m_config.hiddenSize % w4TileRows != 0)
+        return {};
+    return {nullptr, 0.0f, m_workMemory.at<__nv_bfloat16>(m_work.hidden), weight,
+            m_workMemory.at<float>(m_work.squares)};
+}
+
+/// For the product after one that took `between` along.
+W4Norms CudaBackend::scaleAfter(const W4Norms& between) const
+{
+    return between.hidden ? W4Norms{between.squaresOut, float(m_config.normEps)} : W4Norms{};
+}
+
+/// The last product of a block: to `delta`, or to the residual stream and on to the next product's input.
+Result<void> CudaBackend::multiplyLast(const CudaLinear& linear, std::int64_t input, int rows, const W4Norms& after)
+{
+    return multiply(linear, input, rows, after.hidden ? m_work.normed : m_work.delta, GemmOutput::Bf16, after);
 }
 
 Result<void> CudaBackend::forward(std::span<const Part> parts, bool decode)
@@ -290,19 +311,32 @@ Result<void> CudaBackend::enqueue(const PassShape& shape)
     const auto* ids = m_workMemory.at<std::int32_t>(m_work.tables + m_tables.ids);
     OCTAVO_CHECK(checkCuda(launchEmbedding(m_model.embedding.dense, ids, hidden, stream), "embed tokens"));
 
-    MatrixView<const __nv_bfloat16> added{}; // what the layer before has left to add
+    // Between two products norms are theirs (W4Norms) where it can be; else a launch adds what was left to add.
+    MatrixView<const __nv_bfloat16> added{};
     added.rows = rows;
+    const auto normalise = [&](const W4Norms& taken, const float* weight) {
+        return taken.hidden ? Result<void>{}
+                            : checkCuda(launchAddRmsNorm(hidden, added, weight, eps, normed, stream), "normalise");
+    };
+    const auto first = [](const CudaLayer& layer) -> const CudaLinear& {
+        return layer.type == LayerType::FullAttention ? layer.queryKeyValue : layer.mix;
+    };
     int attentionLayer = 0, gdnLayer = 0;
-    for (const CudaLayer& layer : m_model.layers) {
-        OCTAVO_CHECK(checkCuda(launchAddRmsNorm(hidden, added, layer.inputNorm, eps, normed, stream), "normalise"));
-        if (layer.type == LayerType::FullAttention)
-            OCTAVO_CHECK(attend(layer, attentionLayer++, shape));
+    W4Norms before{}, between{};
+    for (std::size_t i = 0; i < m_model.layers.size(); ++i) {
+        const CudaLayer& layer = m_model.layers[i];
+        const bool attention = layer.type == LayerType::FullAttention;
+        OCTAVO_CHECK(normalise(before, layer.inputNorm));
+        between = normBetween(attention ? layer.attentionOut : layer.gdnOut, layer.gateUp, layer.postAttentionNorm);
+        if (attention)
+            OCTAVO_CHECK(attend(layer, attentionLayer++, shape, scaleAfter(before), between));
         else
-            OCTAVO_CHECK(mix(layer, gdnLayer++, shape));
+            OCTAVO_CHECK(mix(layer, gdnLayer++, shape, scaleAfter(before), between));
         added = delta;
-        OCTAVO_CHECK(
-            checkCuda(launchAddRmsNorm(hidden, added, layer.postAttentionNorm, eps, normed, stream), "normalise"));
-        OCTAVO_CHECK(gatedMlp(layer, m_work.normed, rows));
+        OCTAVO_CHECK(normalise(between, layer.postAttentionNorm));
+        const CudaLayer* next = i + 1 < m_model.layers.size() ? &m_model.layers[i + 1] : nullptr;
+        before = next ? normBetween(layer.down, first(*next), next->inputNorm) : W4Norms{};
+        OCTAVO_CHECK(gatedMlp(layer, m_work.normed, rows, scaleAfter(between), before));
     }
     OCTAVO_CHECK(checkCuda(launchAddRmsNorm(hidden, added, m_model.finalNorm, eps, normed, stream), "normalise"));
     if (!shape.decode || !hasMtp())
@@ -312,9 +346,11 @@ Result<void> CudaBackend::enqueue(const PassShape& shape)
         "keep a step's final rows");
 }
 
-Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, int rows)
+Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, int rows, const W4Norms& before,
+                                   const W4Norms& after)
 {
-    OCTAVO_CHECK(multiply(layer.gateUp, input, rows, layer.gateUp.gated ? m_work.product : m_work.gateUp));
+    OCTAVO_CHECK(multiply(layer.gateUp, input, rows, layer.gateUp.gated ? m_work.product : m_work.gateUp,
+                          GemmOutput::Bf16, before));
     if (!layer.gateUp.gated) {
         const int width = m_config.intermediateSize;
         const MatrixView<const __nv_bfloat16> gateUp{m_workMemory.at<__nv_bfloat16>(m_work.gateUp), rows, 2 * width,
@@ -324,7 +360,7 @@ Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, i
                                     m_stream.get()),
                       "gate the MLP"));
     }
-    return multiply(layer.down, m_work.product, rows, m_work.delta);
+    return multiplyLast(layer.down, m_work.product, rows, after);
 }
 
 Result<void> CudaBackend::pick(int attentionLayer, const PassShape& shape)
@@ -379,12 +415,13 @@ AttentionInput CudaBackend::attentionInput(const CudaLayer& layer, int rows, con
     return input;
 }
 
-Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape)
+Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape,
+                                 const W4Norms& before, const W4Norms& after)
 {
     const int rows = shape.rows;
     const cudaStream_t stream = m_stream.get();
     const int heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
-    OCTAVO_CHECK(multiply(layer.queryKeyValue, m_work.normed, rows, m_work.attention));
+    OCTAVO_CHECK(multiply(layer.queryKeyValue, m_work.normed, rows, m_work.attention, GemmOutput::Bf16, before));
     AttentionInput input =
         attentionInput(layer, rows, m_workMemory.at<std::int32_t>(m_work.tables + m_tables.positions),
                        m_workMemory.at<RowTarget>(m_work.tables + m_tables.targets) + attentionLayer * maxRows);
@@ -416,20 +453,23 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
                 "attend to rows"));
         }
     }
-    return multiply(layer.attentionOut, m_work.context, rows, m_work.delta);
+    return multiplyLast(layer.attentionOut, m_work.context, rows, after);
 }
 
-Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape)
+Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape, const W4Norms& before,
+                              const W4Norms& after)
 {
     const cudaStream_t stream = m_stream.get();
     const int rows = shape.rows;
-    OCTAVO_CHECK(multiply(layer.mix, m_work.normed, rows, m_work.mixed));
+    OCTAVO_CHECK(multiply(layer.mix, m_work.normed, rows, m_work.mixed, GemmOutput::Bf16, before));
     const GdnProjection projection{
         {m_workMemory.at<__nv_bfloat16>(m_work.normed), rows, m_config.hiddenSize, m_config.hiddenSize},
         layer.projection.dense.data,
         m_workMemory.at<__nv_bfloat16>(m_work.beta),
         m_workMemory.at<__nv_bfloat16>(m_work.decay),
-        m_config.linearNumValueHeads};
+        m_config.linearNumValueHeads,
+        before.squares,
+        before.eps};
     const auto* conv = m_workMemory.at<ConvSequence>(m_work.tables + m_tables.conv) + gdnLayer * maxRows;
     const auto* gdn = m_workMemory.at<GdnSequence>(m_work.tables + m_tables.gdn) + gdnLayer * maxRows;
     OCTAVO_CHECK(checkCuda(
@@ -439,7 +479,7 @@ Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, const PassSh
     if (shape.verifies)
         OCTAVO_CHECK(checkCuda(launchGdnKeep(conv, gdn, shape.parts, maxPending, layer.gdn, stream),
                                "keep a verify step's inputs"));
-    return multiply(layer.gdnOut, m_work.gdnOut, rows, m_work.delta);
+    return multiplyLast(layer.gdnOut, m_work.gdnOut, rows, after);
 }
 
 Result<void> CudaBackend::logits(int firstRow, int rows, float* out)

@@ -2,6 +2,7 @@
 
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/w4_gemm.h"
 
 namespace octavo::kernels::cuda
 {
@@ -11,11 +12,13 @@ namespace
 constexpr int convRowsPerBlock = 64;
 
 constexpr int inputThreads = 256;
-constexpr int projectionRows = 8;   // of x at a time
+constexpr int projectionRows = 8; // of x at a time, a warp for each
+static_assert(projectionRows == inputThreads / 32);
 constexpr int projectionChunks = 4; // of 2048 inputs: weights that are loaded before the wait
 
 /// One output of the small bf16 projection, up to eight rows at a time: lanes over the inputs, then warps, whatever M.
-__device__ __forceinline__ void projectOutput(const GdnProjection& p, int output, float (&warpSums)[8][projectionRows])
+__device__ __forceinline__ void projectOutput(const GdnProjection& p, int output, float (&warpSums)[8][projectionRows],
+                                              float (&scales)[projectionRows])
 {
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const __nv_bfloat16* weightRow = p.weights + int64_t(output) * p.x.cols;
@@ -60,12 +63,23 @@ __device__ __forceinline__ void projectOutput(const GdnProjection& p, int output
             if (lane == 0)
                 warpSums[warp][r] = sum;
         }
+        if (p.squares) { // a warp for each row
+            const int parts = p.x.cols / w4SquareValues;
+            float sum = 0.0f;
+            for (int at = lane; at < parts && warp < rows; at += 32)
+                sum += p.squares[int64_t(first + warp) * parts + at];
+            sum = warpSum(sum);
+            if (lane == 0)
+                scales[warp] = rsqrtf(sum / p.x.cols + p.eps);
+        }
         __syncthreads();
         if (int(threadIdx.x) < rows) {
             float sum = 0.0f;
 #pragma unroll
             for (int w = 0; w < inputThreads / 32; ++w)
                 sum += warpSums[w][threadIdx.x];
+            if (p.squares)
+                sum *= scales[threadIdx.x];
             const int64_t row = first + int(threadIdx.x);
             __nv_bfloat16* y = output < p.outputs ? p.y0 : p.y1;
             y[row * p.outputs + output % p.outputs] = __float2bfloat16_rn(sum);
@@ -79,11 +93,11 @@ __global__ void __launch_bounds__(inputThreads)
     gdnInputKernel(const ConvSequence* sequences, int channels, const float* weights, int convBlocks,
                    const GdnProjection projection)
 {
-    __shared__ float warpSums[8][projectionRows];
+    __shared__ float warpSums[8][projectionRows], scales[projectionRows];
     allowDependentLaunch();
     if (int(blockIdx.x) >= convBlocks) {
         if (blockIdx.y == 0 && blockIdx.z == 0)
-            projectOutput(projection, int(blockIdx.x) - convBlocks, warpSums);
+            projectOutput(projection, int(blockIdx.x) - convBlocks, warpSums, scales);
         else
             waitForPreviousKernel();
         return;
@@ -317,8 +331,8 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
     }
 }
 
-__global__ void __launch_bounds__(inputThreads) gdnKeepKernel(const ConvSequence* conv, const GdnSequence* gdn,
-                                                              int channels, int valueHeads)
+__global__ void __launch_bounds__(inputThreads)
+    gdnKeepKernel(const ConvSequence* conv, const GdnSequence* gdn, int channels, int valueHeads)
 {
     allowDependentLaunch();
     const ConvSequence c = conv[blockIdx.y];

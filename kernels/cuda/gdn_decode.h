@@ -55,6 +55,9 @@ struct GdnProjection {
     __nv_bfloat16* y0 = nullptr;            ///< (x.rows, outputs)
     __nv_bfloat16* y1 = nullptr;
     int outputs = 0;
+    /// Where x lacks its norm's scale, sums of squares that give it (W4Norms): (x.rows, x.cols / w4SquareValues).
+    const float* squares = nullptr;
+    float eps = 0.0f; ///< of that norm
 };
 
 /// y[t,c] = silu(sum_j w[c,j] u[t-3+j,c]) over the stream history, pending, input; then moves history on.

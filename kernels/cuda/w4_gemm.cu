@@ -101,6 +101,14 @@ __global__ void __launch_bounds__(threadsPerBlock, 1) w4GemmKernel(const W4GemmA
         }
     }
     waitForPreviousKernel();
+    __shared__ float scales[maxRows];
+    if (args.norms.squares) { // seen by all after the first barrier below
+        for (int row = tid / 8; row < maxRows; row += threadsPerBlock / 8) {
+            const float scale = w4RowScale(args, row, row < args.rows);
+            if (tid % 8 == 0)
+                scales[row] = scale;
+        }
+    }
     ahead = start;
 #pragma unroll
     for (int slot = 0; slot < Stages - 1; ++slot) {
@@ -208,18 +216,35 @@ __global__ void __launch_bounds__(threadsPerBlock, 1) w4GemmKernel(const W4GemmA
             const auto storeTile = [&](auto&& valueAt) {
                 const bool gated = args.output == GemmOutput::Gated;
                 const int width = gated ? w4TileRows / 2 : w4TileRows;
+                const auto scaledAt = [&](int row, int output) {
+                    const float value = valueAt(row, output);
+                    return args.norms.squares ? value * scales[row] : value;
+                };
+                if (args.norms.hidden) { // a warp has 32 outputs of one row
+                    for (int i = tid; i < args.rows * width; i += threadsPerBlock) {
+                        const int row = i / width, output = firstOutput + i % width;
+                        const float hidden =
+                            w4AddResidual(args, row, output, scaledAt(row, i % width), w4Hidden(args, row, output),
+                                          __ldg(args.norms.weight + output));
+                        const float square = warpSum(hidden * hidden);
+                        if (tid % 32 == 0)
+                            args.norms.squaresOut[int64_t(row) * (args.outFeatures / w4SquareValues) +
+                                                  output / w4SquareValues] = square;
+                    }
+                    return;
+                }
                 for (int i = tid; i < args.rows * width; i += threadsPerBlock) {
                     const int row = i / width, column = i % width;
                     const int output = gated ? column / 16 * 32 + column % 16 : column;
                     if (firstOutput + output >= args.outFeatures)
                         continue;
-                    const float value = valueAt(row, output);
+                    const float value = scaledAt(row, output);
                     const int64_t offset = row * args.yStride + (gated ? firstOutput / 2 : firstOutput) + column;
                     if (args.output == GemmOutput::Float)
                         static_cast<float*>(args.y)[offset] = value;
                     else
                         static_cast<__nv_bfloat16*>(args.y)[offset] =
-                            gated ? gatedProduct(value, valueAt(row, output + 16)) : __float2bfloat16_rn(value);
+                            gated ? gatedProduct(value, scaledAt(row, output + 16)) : __float2bfloat16_rn(value);
                 }
             };
             if (segmentBegin == tileBegin && at.unit == tileEnd) {
@@ -272,12 +297,16 @@ cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 } // namespace
 
 cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y, std::int64_t yStride,
-                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream)
+                         GemmOutput output, const W4Workspace& workspace, cudaStream_t stream, const W4Norms& norms)
 {
     const bool gated = output == GemmOutput::Gated;
     if (x.rows < 0 || x.rows > w4MaxRows || x.cols != weights.inFeatures || weights.inFeatures % 8 != 0 ||
         x.stride % 8 != 0 || weights.outFeatures <= 0 || weights.inFeatures <= 0 || workspace.blocks <= 0 ||
         (gated && weights.outFeatures % 32 != 0) || yStride < weights.outFeatures / (gated ? 2 : 1))
+        return cudaErrorInvalidValue;
+    if ((norms.squares && weights.inFeatures % w4GroupSize != 0) ||
+        (norms.hidden &&
+         (weights.outFeatures % w4TileRows != 0 || output != GemmOutput::Bf16 || !norms.weight || !norms.squaresOut)))
         return cudaErrorInvalidValue;
     if (x.rows == 0)
         return cudaSuccess;
@@ -296,14 +325,25 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     args.tiles = weights.tiles();
     args.groups = weights.groups();
     args.output = output;
+    args.norms = norms;
 
     if (workspace.path == W4Path::Auto && deviceHasW4Ring()) {
         const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;
         const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2));
+        if (x.rows > w4RingBest && deviceHasW4Warpgroups())
+            return launchW4GemmWarpgroups(args, blocks, stream);
         for (int first = 0; first < x.rows; first += w4RingRows) {
             args.rows = std::min(w4RingRows, x.rows - first);
             args.x = x.data + first * x.stride;
             args.y = static_cast<std::uint8_t*>(y) + first * yStride * (output == GemmOutput::Float ? 4 : 2);
+            const std::int64_t inputs = std::int64_t{first} * weights.inFeatures;
+            const std::int64_t outputs = std::int64_t{first} * weights.outFeatures;
+            if (norms.squares)
+                args.norms.squares = norms.squares + inputs / w4SquareValues;
+            if (norms.hidden) {
+                args.norms.hidden = norms.hidden + outputs;
+                args.norms.squaresOut = norms.squaresOut + outputs / w4SquareValues;
+            }
             OCTAVO_CUDA_TRY(launchW4GemmRing(args, blocks, stream));
         }
         return cudaSuccess;

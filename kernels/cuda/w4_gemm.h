@@ -79,18 +79,32 @@ constexpr std::size_t w4Arrivals(int outFeatures)
     return std::size_t(outFeatures + 255) / 256 * 8;
 }
 
+inline constexpr int w4SquareValues = 32; ///< of a row, whose squares are summed up together
+
+/// The RMSNorms before and after a product, taken along by it: x then lacks its norm's scale, which its rows' sums of
+/// squares give; and instead of y, what comes of it in the residual stream is stored, ready for the next product.
+struct W4Norms {
+    const float* squares = nullptr;  ///< (M, inFeatures / w4SquareValues): x is hidden * weight, these are hidden's
+    float eps = 0.0f;                ///< of the norm before
+    __nv_bfloat16* hidden = nullptr; ///< (M, outFeatures), dense: hidden += y, and y becomes hidden * weight
+    const float* weight = nullptr;   ///< (outFeatures), of the norm after
+    float* squaresOut = nullptr;     ///< (M, outFeatures / w4SquareValues), of hidden
+};
+
 /// y = x W^T.
 ///
 /// Shapes   x: (M, inFeatures) bf16, rows 16-byte aligned; y: (M, outFeatures) bf16 or float, (M, outFeatures / 2)
 ///          where gated, outFeatures then a multiple of 32; M <= 64.
 /// Numerics codes exact in bf16, products summed in fp32 per group of 128, the fp16 scale applied to the sum. A row's
-///          result does not depend on M nor on the other rows: every M adds in the same order.
-/// Errors   cudaErrorInvalidValue for sizes that do not match or a workspace without blocks.
+///          result does not depend on M nor on the other rows: every M adds in the same order. With norms y is rounded
+///          to bf16 before it is added, the sum before it is squared or weighed, as launchAddRmsNorm() does.
+/// Errors   cudaErrorInvalidValue for sizes that do not match, a workspace without blocks, and norms over a width that
+///          is no multiple of 128 or with an output other than bf16.
 /// Stream   enqueues on `stream`; M == 0 does nothing. On sm_90 the weights' first bytes are fetched while the kernel
-///          before still runs; more than 32 rows take a launch for each 32.
+///          before still runs.
 [[nodiscard]] cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y,
                                        std::int64_t yStride, GemmOutput output, const W4Workspace& workspace,
-                                       cudaStream_t stream);
+                                       cudaStream_t stream, const W4Norms& norms = {});
 
 /// The product in double from the packed units on the host; y: (M, outFeatures).
 void referenceW4Gemm(const float* x, int rows, const std::uint8_t* units, int outFeatures, int inFeatures, double* y);

@@ -1,15 +1,15 @@
 #include "kernels/cuda/w4_gemm_internal.h"
 
 /// W4A16 on sm_90. A block's stages (256 outputs x 128 inputs: two units of weights and the same inputs of every row)
-/// are filled by two warps, one for the weights and one for the inputs, and emptied by sixteen. The sixteen are two
-/// groups of eight that take units in turn, a warp 32 outputs each; groups meet where a tile ends. Each group has half
-/// of the stages as a ring of its own: a warp then sees every use of its stages, and a barrier's parity cannot deceive
-/// it.
+/// are filled by two warps, one for the weights and one for the inputs, and emptied by sixteen; one more finds the
+/// rows' scales where a norm's is left to the product. The sixteen are two groups of eight that take units in turn, a
+/// warp 32 outputs each; groups meet where a tile ends. Each group has half of the stages as a ring of its own: a warp
+/// then sees every use of its stages, and a barrier's parity cannot deceive it.
 
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/device_utils.cuh"
-#include "kernels/cuda/w4_gemm.h"
+#include "kernels/cuda/w4_gemm_sm90.cuh"
 
 namespace octavo::kernels::cuda
 {
@@ -18,8 +18,7 @@ namespace
 
 constexpr int groupWarps = 8; // over the outputs, 32 each
 constexpr int consumers = 2 * groupWarps;
-constexpr int threads = (consumers + 2) * 32;
-[[maybe_unused]] constexpr int tileOutputs = 256;
+constexpr int threads = (consumers + 3) * 32;
 constexpr int inputRowBytes = w4GroupSize * 2 + 16; // padded: eight rows fall on different banks
 
 template <int RowTiles, int Stages>
@@ -29,19 +28,9 @@ struct Layout {
     static constexpr int fragments = 2 * RowTiles; // float4s of a warp's sums
     static constexpr int exchangeOffset = Stages * stageBytes;
     static constexpr int barrierOffset = exchangeOffset + groupWarps * fragments * 32 * 16;
-    static constexpr int bytes = barrierOffset + 2 * Stages * 8;
+    static constexpr int scalesOffset = barrierOffset + (2 * Stages + 1) * 8;
+    static constexpr int bytes = scalesOffset + RowTiles * 8 * 4;
 };
-
-// Both products stay below 2^32: launchW4GemmRing() looks.
-[[maybe_unused]] __device__ __forceinline__ int firstUnit(int block, int units, int blocks)
-{
-    return static_cast<int>(unsigned(block) * unsigned(units) / unsigned(blocks));
-}
-
-[[maybe_unused]] __device__ __forceinline__ int blockOf(int unit, int units, int blocks)
-{
-    return static_cast<int>((unsigned(unit + 1) * unsigned(blocks) - 1) / unsigned(units));
-}
 
 /// A place in a group's ring and how often the ring has gone round, modulo 2.
 template <int Depth>
@@ -78,44 +67,6 @@ struct Rings {
     }
 };
 
-/// Two of a word's nibbles, less 8, times 2^-6, exact. A bf16 whose upper byte is zero is its lower byte times 2^-133,
-/// so that a nibble needs no shift to be the lower or the upper half of that byte.
-[[maybe_unused]] __device__ __forceinline__ uint32_t nibblesToBf16(uint32_t word, uint32_t mask, uint32_t factor)
-{
-    uint32_t result;
-    asm("fma.rn.bf16x2 %0, %1, %2, %3;\n" : "=r"(result) : "r"(word & mask), "r"(factor), "r"(0xbe00be00u)); // - 2^-3
-    return result;
-}
-
-[[maybe_unused]] __device__ __forceinline__ uint4 loadShared16(unsigned address)
-{
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];\n"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
-}
-
-[[maybe_unused]] __device__ __forceinline__ uint2 loadShared8(unsigned address)
-{
-    uint2 v;
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];\n" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
-    return v;
-}
-
-[[maybe_unused]] constexpr float codeFactor = 64.0f; // undoes the 2^-6
-
-/// The eight nibbles of a word as the A fragment of one 16x16 mma, times 2^-6.
-[[maybe_unused]] __device__ __forceinline__ void wordToFragment(uint32_t word, uint32_t (&a)[4])
-{
-    constexpr uint32_t low = 0x7f007f00u, high = 0x7d007d00u; // 2^127, 2^123
-    a[0] = nibblesToBf16(word, 0x000f000fu, low);
-    a[1] = nibblesToBf16(word, 0x00f000f0u, high);
-    a[2] = nibblesToBf16(word >> 8, 0x000f000fu, low);
-    a[3] = nibblesToBf16(word >> 8, 0x00f000f0u, high);
-}
-
 template <int RowTiles, int Stages>
 __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_constant__ W4GemmArgs args)
 {
@@ -125,6 +76,8 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
     const unsigned base = sharedAddress(shared);
     const auto fullBarrier = [&](int slot) { return base + L::barrierOffset + slot * 8; };
     const auto emptyBarrier = [&](int slot) { return base + L::barrierOffset + (Stages + slot) * 8; };
+    const unsigned scalesBarrier = base + L::barrierOffset + 2 * Stages * 8;
+    float* scales = reinterpret_cast<float*>(shared + L::scalesOffset);
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
     const int units = (args.tiles + 1) / 2 * args.groups;
@@ -137,6 +90,7 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
             barrierInit(fullBarrier(slot), 1 + 32); // the weights' bytes, and every lane that brings inputs
             barrierInit(emptyBarrier(slot), groupWarps);
         }
+        barrierInit(scalesBarrier, 1);
         barrierInitFence();
     }
     // Inputs past the end meet scales of 0 and rows past the end are not stored, but neither may be NaN at first.
@@ -190,6 +144,14 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
                 group = 0;
         }
         asm volatile("cp.async.wait_all;\n" ::: "memory"); // nothing of the warp's is under way when it ends
+        return;
+    }
+
+    if (warp == consumers + 2) {
+        if (args.norms.squares) {
+            waitForPreviousKernel();
+            findScales(args, scales, RowTiles * 8, scalesBarrier);
+        }
         return;
     }
 
@@ -283,75 +245,8 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
                 s[0] = (s[0] + other.x) * codeFactor, s[1] = (s[1] + other.y) * codeFactor;
                 s[2] = (s[2] + other.z) * codeFactor, s[3] = (s[3] + other.w) * codeFactor;
             }
-            // Blocks that share a tile: the one that has its beginning finishes it, since that is the last thing it
-            // does, while the others had it first. They leave their sums and say so; it adds them in the blocks'
-            // order.
-            constexpr int slotFloat4s = tileOutputs * w4RingRows / 4;
-            float4* parts = reinterpret_cast<float4*>(args.partials) + warpN * L::fragments * 32 + lane;
-            int* arrived = args.arrivals + tile * 8 + warpN;
-            if (!owner) {
-                float4* mine = parts + int64_t(blockIdx.x) * slotFloat4s;
-#pragma unroll
-                for (int i = 0; i < L::fragments; ++i) {
-                    const float* s = &sums[0][0][0] + i * 4;
-                    __stcg(mine + i * 32, float4{s[0], s[1], s[2], s[3]});
-                }
-                __syncwarp();
-                if (lane == 0)
-                    addRelease(arrived, 1);
-            } else {
-                if (segmentEnd != tileEnd) {
-                    const int lastBlock = blockOf(tileEnd - 1, units, gridDim.x);
-                    if (lane == 0) {
-                        while (loadAcquire(arrived) != lastBlock - static_cast<int>(blockIdx.x)) {
-                        }
-                        *arrived = 0;
-                    }
-                    __syncwarp();
-                    constexpr int batch = L::fragments <= 2 ? 4 : L::fragments <= 4 ? 2 : 1; // loads in flight at once
-                    for (int block = blockIdx.x + 1; block <= lastBlock; block += batch) {
-                        float4 values[batch][L::fragments];
-#pragma unroll
-                        for (int j = 0; j < batch; ++j)
-#pragma unroll
-                            for (int i = 0; i < L::fragments; ++i)
-                                values[j][i] = block + j <= lastBlock
-                                                   ? __ldcg(parts + int64_t(block + j) * slotFloat4s + i * 32)
-                                                   : float4{0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-                        for (int j = 0; j < batch; ++j)
-#pragma unroll
-                            for (int i = 0; i < L::fragments; ++i) {
-                                float* s = &sums[0][0][0] + i * 4;
-                                s[0] += values[j][i].x, s[1] += values[j][i].y;
-                                s[2] += values[j][i].z, s[3] += values[j][i].w;
-                            }
-                    }
-                }
-#pragma unroll
-                for (int r = 0; r < 2; ++r)
-#pragma unroll
-                    for (int t = 0; t < RowTiles; ++t)
-#pragma unroll
-                        for (int i = 0; i < 4; ++i) {
-                            const int row = t * 8 + lane % 4 * 2 + (i & 1);
-                            const int output = tile * tileOutputs + warpN * 32 + r * 16 + laneRow + (i < 2 ? 0 : 8);
-                            if (row >= args.rows || output >= args.outFeatures)
-                                continue;
-                            if (args.output == GemmOutput::Gated) {
-                                const int64_t to = row * args.yStride + output / 32 * 16 + output % 16;
-                                if (r == 0)
-                                    static_cast<__nv_bfloat16*>(args.y)[to] =
-                                        gatedProduct(sums[0][t][i], sums[1][t][i]);
-                                continue;
-                            }
-                            const int64_t to = row * args.yStride + output;
-                            if (args.output == GemmOutput::Float)
-                                static_cast<float*>(args.y)[to] = sums[r][t][i];
-                            else
-                                static_cast<__nv_bfloat16*>(args.y)[to] = __float2bfloat16_rn(sums[r][t][i]);
-                        }
-            }
+            const int lastBlock = segmentEnd == tileEnd ? blockIdx.x : blockOf(tileEnd - 1, units, gridDim.x);
+            finishTile(args, sums, tile, warpN, owner, lastBlock, scales, scalesBarrier);
         }
         segmentBegin = segmentEnd;
     }

@@ -71,6 +71,80 @@ void checkFarWeights(Report& report, Random& random)
     }
 }
 
+/// Two products with the norms around them taken along, against the same by plain launches and a norm between.
+void checkNorms(Report& report, Random& random, const W4Workspace& workspace)
+{
+    constexpr float eps = 1e-6f;
+    for (const auto& [inFeatures, width, outFeatures] :
+         {std::tuple{384, 128, 256}, {1000, 512, 96}, {2048, 640, 384}}) {
+        const PackedLinear first = randomLinear(random, width, inFeatures);
+        const PackedLinear second = randomLinear(random, outFeatures, width);
+        const DeviceArray<std::uint8_t> firstUnits(first.units), secondUnits(second.units);
+        const W4Matrix firstMatrix{firstUnits.data(), width, inFeatures};
+        const W4Matrix secondMatrix{secondUnits.data(), outFeatures, width};
+        const std::vector<float> x = randomBf16(random, std::size_t(64) * inFeatures);
+        const std::vector<float> hidden = randomBf16(random, std::size_t(64) * width);
+        std::vector<float> weight(std::size_t(width), 0.0f);
+        for (float& value : weight)
+            value = float(random.uniform(0.5, 1.5));
+        const DeviceArray<__nv_bfloat16> xDevice(toBf16(x));
+        const DeviceArray<float> weightDevice(weight);
+        std::vector<double> products(std::size_t(64) * width);
+        referenceW4Gemm(x.data(), 64, first.units.data(), width, inFeatures, products.data());
+
+        std::vector<__nv_bfloat16> widestHidden;
+        std::vector<float> widest;
+        for (const int rows : {64, 33, 17, 16, 9, 8, 3, 1}) {
+            const std::string name = "w4 gemm with norms, " + std::to_string(rows) + " rows, " +
+                                     std::to_string(inFeatures) + " -> " + std::to_string(width) + " -> " +
+                                     std::to_string(outFeatures);
+            DeviceArray<__nv_bfloat16> stream(toBf16(hidden)), normed(std::size_t(64) * width);
+            DeviceArray<float> squares(std::size_t(64) * width / w4SquareValues), y(std::size_t(64) * outFeatures);
+            const MatrixView<const __nv_bfloat16> view{xDevice.data(), rows, inFeatures, inFeatures};
+            OCTAVO_REQUIRE(launchW4Gemm(view, firstMatrix, normed.data(), width, GemmOutput::Bf16, workspace, nullptr,
+                                        {nullptr, 0.0f, stream.data(), weightDevice.data(), squares.data()}));
+            OCTAVO_REQUIRE(launchW4Gemm({normed.data(), rows, width, width}, secondMatrix, y.data(), outFeatures,
+                                        GemmOutput::Float, workspace, nullptr, {squares.data(), eps}));
+            std::vector<__nv_bfloat16> gotHidden = stream.download();
+            const std::vector<float> values = toFloat(gotHidden), scaled = toFloat(normed.download());
+            std::vector<float> got = y.download();
+            got.resize(std::size_t(rows) * outFeatures);
+            std::vector<double> wantHidden, wantNormed;
+            std::vector<float> normedRows;
+            for (int row = 0; row < 64; ++row) {
+                double square = 0.0;
+                for (int i = 0; i < width; ++i)
+                    square += double(values[std::size_t(row) * width + i]) * values[std::size_t(row) * width + i];
+                const double scale = 1.0 / std::sqrt(square / width + double(eps));
+                for (int i = 0; i < width; ++i) {
+                    const std::size_t at = std::size_t(row) * width + std::size_t(i);
+                    wantHidden.push_back(hidden[at] + (row < rows ? products[at] : 0.0));
+                    if (row < rows)
+                        normedRows.push_back(float(scaled[at] * scale));
+                }
+            }
+            compare(report, name + ": the stream", values, wantHidden, 5e-3);
+            std::vector<double> want(got.size());
+            referenceW4Gemm(normedRows.data(), rows, second.units.data(), outFeatures, width, want.data());
+            compare(report, name, got, want, 1e-5);
+            bool weighed = true;
+            for (std::size_t at = 0; at < std::size_t(rows) * width; ++at)
+                weighed &=
+                    scaled[at] == __bfloat162float(__float2bfloat16(values[at] * weight[at % std::size_t(width)]));
+            report.expect(weighed, "%s: rows are not the stream times the norm's weights", name.c_str());
+            if (rows == 64) {
+                widest = got;
+                widestHidden = gotHidden;
+                continue;
+            }
+            report.expect(std::equal(got.begin(), got.end(), widest.begin()) &&
+                              std::memcmp(gotHidden.data(), widestHidden.data(),
+                                          std::size_t(rows) * width * sizeof(__nv_bfloat16)) == 0,
+                          "%s: rows differ from the same rows in a batch of 64", name.c_str());
+        }
+    }
+}
+
 } // namespace
 
 void checkW4Gemm(Report& report)
@@ -188,6 +262,10 @@ void checkW4Gemm(Report& report)
     }
 
     checkFarWeights(report, random);
+    for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
+        workspace.path = path;
+        checkNorms(report, random, workspace);
+    }
 
     const W4Matrix weights{nullptr, 128, 128};
     const MatrixView<const __nv_bfloat16> tooMany{nullptr, 65, 128, 128}, tooNarrow{nullptr, 1, 120, 120};
@@ -197,6 +275,15 @@ void checkW4Gemm(Report& report)
     report.expect(launchW4Gemm(tooNarrow, weights, nullptr, 128, GemmOutput::Bf16, workspace, nullptr) ==
                       cudaErrorInvalidValue,
                   "w4 gemm takes inputs of another width");
+    const W4Matrix odd{nullptr, 96, 120};
+    const MatrixView<const __nv_bfloat16> oddRows{nullptr, 1, 120, 120};
+    const float* someFloats = partials.data();
+    const DeviceArray<__nv_bfloat16> stream(96);
+    const W4Norms before{someFloats, 1e-6f}, after{nullptr, 0.0f, stream.data(), someFloats, partials.data()};
+    for (const W4Norms& norms : {before, after})
+        report.expect(launchW4Gemm(oddRows, odd, nullptr, 96, GemmOutput::Bf16, workspace, nullptr, norms) ==
+                          cudaErrorInvalidValue,
+                      "w4 gemm takes norms along over widths that are no multiples of 128");
 }
 
 } // namespace octavo::gpu

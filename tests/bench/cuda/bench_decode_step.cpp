@@ -200,7 +200,8 @@ public:
         std::size_t product = 0;
         std::int64_t weightAt = 0;
         int gdn = 0, attention = 0;
-        const auto multiply = [&](const __nv_bfloat16* x, void* y, GemmOutput type = GemmOutput::Bf16) {
+        const auto multiply = [&](const __nv_bfloat16* x, void* y, GemmOutput type = GemmOutput::Bf16,
+                                  const W4Norms& norms = {}) {
             const Linear& linear = linears[product++];
             const W4Matrix matrix{m_weights.data() + weightAt, linear.out, linear.in};
             weightAt += matrix.bytes();
@@ -209,40 +210,51 @@ public:
             const MatrixView<const __nv_bfloat16> view{x, m_agents, linear.in, linear.in};
             const W4Workspace workspace{m_partials.data(), m_arrivals.data(), m_blocks};
             OCTAVO_REQUIRE(launchW4Gemm(view, matrix, y, type == GemmOutput::Gated ? linear.out / 2 : linear.out, type,
-                                        workspace, stream));
+                                        workspace, stream, norms));
         };
         const auto view = [&](const DeviceArray<__nv_bfloat16>& array) {
             return denseView(array.data(), m_agents, hidden);
         };
         const MatrixView<const __nv_bfloat16> delta{m_delta.data(), m_agents, hidden, hidden};
-        const auto norm = [&] {
+        const auto norm = [&](const MatrixView<const __nv_bfloat16>& added) {
             if (!(m_without & Norm))
-                OCTAVO_REQUIRE(launchAddRmsNorm(view(m_hidden), delta, m_floats.data(), 1e-6f, view(m_normed), stream));
+                OCTAVO_REQUIRE(launchAddRmsNorm(view(m_hidden), added, m_floats.data(), 1e-6f, view(m_normed), stream));
         };
         const GdnLayer gdnLayer{keyHeads, valueHeads, m_floats.data(), m_floats.data(), m_floats.data(), 1e-6f};
-        const GdnProjection projection{
-            {m_normed.data(), m_agents, hidden, hidden}, m_small.data(), m_beta.data(), m_decay.data(), valueHeads};
+        // Only the first and the last norm are launches of their own: products take the others along.
+        const W4Norms scaled{m_squares.data(), 1e-6f};
+        const W4Norms residual{nullptr, 0.0f, m_hidden.data(), m_floats.data(), m_squares.data()};
+        norm({nullptr, m_agents, hidden, hidden});
         for (int layer = 0; layer < layers; ++layer) {
-            norm();
+            const W4Norms before = layer > 0 ? scaled : W4Norms{};
             if (layer % 4 != 3) {
-                multiply(m_normed.data(), m_mixed.data());
+                const GdnProjection projection{{m_normed.data(), m_agents, hidden, hidden},
+                                               m_small.data(),
+                                               m_beta.data(),
+                                               m_decay.data(),
+                                               valueHeads,
+                                               before.squares,
+                                               before.eps};
+                multiply(m_normed.data(), m_mixed.data(), GemmOutput::Bf16, before);
                 if (!(m_without & Mix))
                     OCTAVO_REQUIRE(launchGdnConv(m_conv.data() + gdn * m_agents, m_agents, 1, convDim,
                                                  m_convWeights.data(), projection, stream));
                 if (!(m_without & Delta))
                     OCTAVO_REQUIRE(launchGdnDecode(m_gdn.data() + gdn * m_agents, m_agents, gdnLayer, stream));
-                multiply(m_gdnOut.data(), m_delta.data());
+                multiply(m_gdnOut.data(), m_normed.data(), GemmOutput::Bf16, residual);
                 ++gdn;
             } else {
-                multiply(m_normed.data(), m_attention.data());
+                multiply(m_normed.data(), m_attention.data(), GemmOutput::Bf16, before);
                 attend(attention++, stream);
-                multiply(m_context.data(), m_delta.data());
+                multiply(m_context.data(), m_normed.data(), GemmOutput::Bf16, residual);
             }
-            norm();
-            multiply(m_normed.data(), m_product.data(), GemmOutput::Gated);
-            multiply(m_product.data(), m_delta.data());
+            multiply(m_normed.data(), m_product.data(), GemmOutput::Gated, scaled);
+            if (layer + 1 < layers)
+                multiply(m_product.data(), m_normed.data(), GemmOutput::Bf16, residual);
+            else
+                multiply(m_product.data(), m_delta.data());
         }
-        norm();
+        norm(delta);
         multiply(m_normed.data(), m_logits.data(), GemmOutput::Float);
     }
 
@@ -321,7 +333,8 @@ private:
     DeviceArray<__nv_bfloat16> m_gdnOut{maxAgents * valueDim}, m_unused{maxAgents * heads * 64};
     DeviceArray<__nv_bfloat16> m_small{2 * std::size_t(valueHeads) * hidden};
     DeviceArray<float> m_floats{hidden}, m_convWeights{std::vector<float>(std::size_t(convDim) * 4, 0.25f)};
-    DeviceArray<float> m_basis{std::size_t(kvHeads) * 256 * 64}, m_logits{maxAgents * vocab}, m_parts;
+    DeviceArray<float> m_basis{std::size_t(kvHeads) * 256 * 64}, m_squares{maxAgents * hidden / w4SquareValues},
+        m_logits{maxAgents * vocab}, m_parts;
     DeviceArray<float> m_partials{w4PartialFloats(m_blocks)};
     DeviceArray<int> m_arrivals{w4Arrivals(vocab)};
     DeviceArray<std::int32_t> m_positions{maxAgents}, m_missCount{1};
