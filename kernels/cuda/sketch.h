@@ -30,10 +30,11 @@ inline constexpr int sketchGroupTokens = 8; ///< of a block, those with the same
 inline constexpr int sketchChunkTokens = 4096; ///< tokens of one block of threads
 inline constexpr int sketchMaxHeads = 8;       ///< query heads per KV head
 inline constexpr int sketchMaxKvHeads = 16;
-inline constexpr int sketchMaxColumns = 48;       ///< rows of a sequence x heads per KV head, that share one reading
-inline constexpr int sketchMaxTokens = 1 << 18;   ///< highest token + 1
-inline constexpr int sketchBins = 1024;           ///< of key >> 22
-inline constexpr int sketchMaxCandidates = 16384; ///< of a query; beyond that its last kernel scores what it needs anew
+inline constexpr int sketchMaxColumns = 48;     ///< rows of a sequence x heads per KV head, that share one reading
+inline constexpr int sketchMaxTokens = 1 << 18; ///< highest token + 1
+inline constexpr int sketchBins = 1024;         ///< of ten bits of a key
+/// Of a query: all tokens of half as many groups more than 2,048 picks. Beyond that its last kernel scores anew.
+inline constexpr int sketchMaxCandidates = 3072 * sketchGroupTokens;
 
 /// One attention layer's sketch of one sequence.
 struct SketchView {
@@ -78,7 +79,7 @@ struct SketchQuery {
     std::uint32_t* groupKeys; ///< (capacityTiles * 2), work space
     std::uint32_t* histogram; ///< (sketchBins): zero at the start and again afterwards
     uint2* candidates;        ///< (sketchMaxCandidates), work space: keys and tokens
-    std::int32_t* counters;   ///< (4): zero at the start and again afterwards, but for the last
+    std::int32_t* counters;   ///< (4): zero at the start; the last counts selections that scored all groups at the end
     std::int32_t* picks;      ///< (k): out, ascending
     std::int32_t* numPicks;   ///< out: min(k, end - begin)
 };
@@ -95,7 +96,8 @@ struct SketchRows {
 /// 2^26, clamped to 0 .. 2^32 - 1.
 ///
 /// How      One reading leaves the sums and, of each eight tokens, every head's largest product. The k-th largest of
-///          the groups' keys bounds the k-th largest of the tokens', so that only groups above it are scored again.
+///          the groups' keys bounds the k-th largest of the tokens', so that only groups above it are scored again: k
+///          and half as many at most, but for groups whose keys are equal, however flat attention is.
 /// Numerics a head's projected query in 8 bits with a scale of its own; products with the codes exact in integers, so
 ///          they depend on nothing else; rounded to fp16 before they become keys, sums and log-sum-exp in fp32. A query
 ///          gets the same picks whatever other rows it is read with.

@@ -22,10 +22,10 @@ constexpr int nearbyCandidates = 3072; // kept in shared memory
 constexpr int firstBins = maxWords;    // of the keys above the threshold, and firstShift bits wide
 constexpr int firstShift = 15;
 constexpr int radixBins = 2048;
-constexpr int binShift = 22; // of sketchBins
-static_assert(sketchBins == groupThreads && (0xffffffffu >> binShift) == sketchBins - 1);
+constexpr int binBits = 10, binShift = 32 - binBits; // of sketchBins
+static_assert(sketchBins == groupThreads && sketchBins == 1 << binBits);
 
-enum Counter { Candidates, Threshold }; // of SketchQuery::counters
+enum Counter { Candidates, Arrivals, Threshold, Exhaustive }; // of SketchQuery::counters
 
 /// The first token of a group that may be picked; it is one only if it is below the end and the block's end.
 __device__ __forceinline__ int firstToken(int group, int begin)
@@ -60,12 +60,50 @@ __device__ __forceinline__ float2 headLine(const SketchQuery& query, int head, i
     return {sketchSlope(peak), -(all + __log2f(total))};
 }
 
-/// The keys of groups, and how many fall in each bin.
+/// A key that the k-th largest group reaches, by one block: `bins` holds the groups of each bin. Heads without opinions
+/// leave all keys in one or two bins, so it is looked at in finer ones until few groups more than k reach it.
+__device__ __forceinline__ uint32_t groupThreshold(const SketchQuery& query, int firstGroup, int endGroup,
+                                                   uint32_t* bins, int* scratch, int2* found)
+{
+    uint32_t threshold = 0;
+    int k = query.k;
+    for (int shift = binShift; shift >= 0; shift -= binBits) {
+        if (threadIdx.x == 0)
+            *found = int2{-1, 0};
+        const int2 bin = findBin<sketchBins, groupThreads>(bins, k, scratch, found); // its scan parts the two writes
+        if (bin.x < 0) // fewer groups than picks: all of them are looked at
+            break;
+        threshold |= uint32_t(bin.x) << shift;
+        k -= bin.y;
+        const int beyond = int(bins[bin.x]) - k; // groups that reach the threshold, less the query's k
+        if (beyond <= query.k / 2)
+            break;
+        __syncthreads();
+        bins[threadIdx.x] = 0;
+        __syncthreads();
+        const int finer = shift - binBits;
+        if (finer < 0)
+            break;
+#pragma unroll 8
+        for (int group = firstGroup + threadIdx.x; group < endGroup; group += groupThreads) {
+            const uint32_t key = __ldcg(query.groupKeys + group);
+            if (groupWanted(group, query) && key >> shift == threshold >> shift)
+                atomicAdd(&bins[key >> finer & (sketchBins - 1)], 1u);
+        }
+        __syncthreads();
+    }
+    return threshold;
+}
+
+/// The keys of groups. The block of a query that ends last finds the key that the k-th largest of them reaches.
 template <int GroupHeads>
 __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQuery* queries, int heads, int kvHeads)
 {
     __shared__ uint32_t bins[sketchBins];
     __shared__ float2 lines[256];
+    __shared__ int scratch[33];
+    __shared__ int2 found;
+    __shared__ bool isLast;
     allowDependentLaunch();
     const SketchQuery query = queries[blockIdx.y];
     const int firstBlock = query.begin / groupBlockTokens, lastBlock = (query.end - 1) / groupBlockTokens;
@@ -124,6 +162,23 @@ __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQu
     __syncthreads();
     if (bins[threadIdx.x])
         atomicAdd(query.histogram + threadIdx.x, bins[threadIdx.x]);
+    __threadfence();
+    __syncthreads();
+    if (threadIdx.x == 0)
+        isLast = atomicAdd(query.counters + Arrivals, 1) == lastBlock - firstBlock;
+    __syncthreads();
+    if (!isLast)
+        return;
+    __threadfence();
+    bins[threadIdx.x] = __ldcg(query.histogram + threadIdx.x);
+    query.histogram[threadIdx.x] = 0;
+    __syncthreads();
+    const uint32_t threshold =
+        groupThreshold(query, firstBlock * groupThreads, (lastBlock + 1) * groupThreads, bins, scratch, &found);
+    if (threadIdx.x == 0) {
+        query.counters[Arrivals] = 0;
+        query.counters[Threshold] = int(threshold);
+    }
 }
 
 /// All heads' operands and lines of a query, for forTokensOfGroups(). Shared memory of selectionBytes().
@@ -193,44 +248,35 @@ __device__ __forceinline__ void forTokensOfGroups(const SketchQuery& query, cons
     use(inside ? token : -1, sketchFixedKey(t == 0 ? first : second));
 }
 
-/// Keys of all tokens in the groups whose bin is not below the k-th group's: there are k tokens among them at least.
+/// Keys of all tokens in the groups that reach the threshold: k of the tokens reach it at least.
 __global__ void __launch_bounds__(tokenThreads) sketchTokenKernel(const SketchQuery* queries, int heads, int kvHeads)
 {
     extern __shared__ __align__(16) uint8_t shared[];
     uint2* out = reinterpret_cast<uint2*>(shared); // (tokenBlockTokens)
-    __shared__ uint32_t bins[sketchBins];
     __shared__ int list[tokenThreads];
-    __shared__ int scratch[33];
-    __shared__ int2 found;
     __shared__ int listed, written, base;
     allowDependentLaunch();
     const SketchQuery query = queries[blockIdx.y];
-    if (threadIdx.x == 0) {
+    if (threadIdx.x == 0)
         listed = written = 0;
-        found = int2{0, 0}; // fewer groups than picks: all of them are looked at
-    }
     waitForPreviousKernel();
     const int firstBlock = query.begin / tokenBlockTokens;
     if (int(blockIdx.x) < firstBlock || int(blockIdx.x) * tokenBlockTokens >= query.end || query.k <= 0)
         return;
-    for (int i = threadIdx.x; i < sketchBins; i += tokenThreads)
-        bins[i] = __ldcg(query.histogram + i);
+    const uint32_t threshold = uint32_t(__ldcg(query.counters + Threshold));
     const int group = blockIdx.x * tokenThreads + threadIdx.x;
     const bool wanted = groupWanted(group, query);
     const uint32_t groupKey = wanted ? query.groupKeys[group] : 0;
     const Selection selection = prepareSelection(shared + tokenBlockTokens * sizeof(uint2), query, heads, kvHeads);
     __syncthreads();
-    const uint32_t threshold = uint32_t(findBin<sketchBins, tokenThreads>(bins, query.k, scratch, &found).x);
-    if (int(blockIdx.x) == firstBlock && threadIdx.x == 0)
-        query.counters[Threshold] = int(threshold);
-    if (wanted && groupKey >> binShift >= threshold)
+    if (wanted && groupKey >= threshold)
         list[atomicAdd(&listed, 1)] = group;
     __syncthreads();
     const int lane = threadIdx.x % 32;
     for (int pair = threadIdx.x / 32 * 2; pair < listed; pair += tokenThreads / 32 * 2) {
         forTokensOfGroups(query, selection, kvHeads, list[pair], pair + 1 < listed ? list[pair + 1] : -1,
                           [&](int token, uint32_t key) {
-                              const bool taken = token >= 0 && key >> binShift >= threshold;
+                              const bool taken = token >= 0 && key >= threshold;
                               const unsigned all = __ballot_sync(fullMask, taken);
                               int at = 0;
                               if (lane == 0 && all)
@@ -295,7 +341,6 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
         numMembers = 0;
     waitForPreviousKernel();
     const int k = min(query.k, query.end - query.begin);
-    query.histogram[threadIdx.x] = 0;
     if (k <= 0) {
         if (threadIdx.x == 0)
             *query.numPicks = 0;
@@ -317,7 +362,7 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
     bool done = false;
     if (candidates <= sketchMaxCandidates) {
         const auto binOf = [&](uint32_t key) {
-            return int(min((key - (threshold << binShift)) >> firstShift, uint32_t(firstBins - 1)));
+            return int(min((key - threshold) >> firstShift, uint32_t(firstBins - 1)));
         };
         forEachListed([&](int, uint32_t key) { atomicAdd(&bins[binOf(key)], 1u); });
         __syncthreads();
@@ -357,12 +402,12 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
             for (int group = query.begin / sketchBlockTokens * blockGroups + int(threadIdx.x / 32) * 2; group < last;
                  group += pickThreads / 32 * 2) {
                 const auto wanted = [&](int which) {
-                    return groupWanted(which, query) && query.groupKeys[which] >> binShift >= threshold ? which : -1;
+                    return groupWanted(which, query) && query.groupKeys[which] >= threshold ? which : -1;
                 };
                 const int group0 = wanted(group), group1 = wanted(group + 1);
                 if (group0 >= 0 || group1 >= 0)
                     forTokensOfGroups(query, selection, kvHeads, group0, group1, [&](int token, uint32_t key) {
-                        if (token >= 0 && key >> binShift >= threshold)
+                        if (token >= 0 && key >= threshold)
                             use(token, key);
                     });
             }
@@ -410,6 +455,7 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
     if (threadIdx.x == 0) {
         *query.numPicks = total;
         query.counters[Candidates] = 0;
+        query.counters[Exhaustive] += candidates > sketchMaxCandidates;
     }
 }
 

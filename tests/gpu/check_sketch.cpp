@@ -83,7 +83,25 @@ void checkAppend(Report& report, int heads, int kvHeads, int tokens)
     compare(report, "sketch projection", toFloat(projected.download()), wantProjected, 4e-3);
 }
 
-enum class Pattern { Random, EqualTokens, FewTokens, NoQuery };
+/// Flat: scores lie within a tenth of each other, as of heads that look nowhere; Flatter: within a hundredth. Runs: all
+/// that is wanted lies together.
+enum class Pattern { Random, EqualTokens, FewTokens, NoQuery, Flat, Flatter, Runs };
+
+float randomScale(Random& random, Pattern pattern, std::size_t token)
+{
+    switch (pattern) {
+    case Pattern::Random:
+        return float(random.uniform(-0.2, 0.2));
+    case Pattern::Flat:
+        return float(random.uniform(-1e-3, 1e-3));
+    case Pattern::Flatter:
+        return float(random.uniform(-5e-5, 5e-5));
+    case Pattern::Runs:
+        return token / sketchBlockTokens % 16 == 5 ? 0.2f : 0.01f;
+    default:
+        return 0.1f;
+    }
+}
 
 /// One sequence: its sketch, and queries that pick from it.
 struct Sequence {
@@ -119,8 +137,8 @@ struct Sequence {
         if (pattern == Pattern::FewTokens) // whole tiles repeat, so that many keys are equal
             for (std::size_t i = 3 * sketchTileBytes; i < codes.size(); ++i)
                 codes[i] = codes[i - 3 * sketchTileBytes];
-        for (auto& scale : scales)
-            scale = __float2half(pattern == Pattern::Random ? float(random.uniform(-0.2, 0.2)) : 0.1f);
+        for (std::size_t i = 0; i < scales.size(); ++i)
+            scales[i] = __float2half(randomScale(random, pattern, i % (std::size_t(tiles) * 16)));
         projected = randomBf16(random, std::size_t(rows) * heads * 64, pattern == Pattern::NoQuery ? 0.0 : 1.0);
         codesDevice = DeviceArray<std::uint8_t>(codes);
         scalesDevice = DeviceArray<__half>(scales);
@@ -159,6 +177,9 @@ struct Sequence {
         got.resize(std::size_t(std::clamp(work[std::size_t(r)].numPicks.download()[0], 0, k)));
         return got;
     }
+
+    /// Selections of row r so far that scored all groups at the end.
+    int exhaustive(int r) const { return work[std::size_t(r)].counters.download()[3]; }
 
     /// The products of row r with all tokens, (heads, end + r): exact, before they are scaled by the head.
     std::vector<std::int32_t> products(int r) const
@@ -318,6 +339,9 @@ void checkPicks(Report& report)
         {"equal tokens", Pattern::EqualTokens, 24, 4, 64, 40000, 1, 2048},
         {"few tokens", Pattern::FewTokens, 24, 4, 64, 30000, 3, 2048},
         {"no query", Pattern::NoQuery, 24, 4, 64, 33000, 1, 2048},
+        {"flat", Pattern::Flat, 24, 4, 64, 70000, 2, 2048},
+        {"flatter", Pattern::Flatter, 24, 4, 64, 70000, 1, 2048},
+        {"runs", Pattern::Runs, 24, 4, 64, 70000, 2, 2048},
     };
     for (const Case& c : cases) {
         Sequence s(random, c.heads, c.kvHeads, c.begin, c.end, c.rows, c.k, c.pattern);
@@ -354,6 +378,13 @@ void checkPicks(Report& report)
         }
         if (c.rows == 1 && c.pattern == Pattern::Random)
             checkAgreement(report, s);
+        // Only equal keys are worth a look at every group.
+        const bool equal = (c.pattern == Pattern::EqualTokens || c.pattern == Pattern::NoQuery) &&
+                           c.end - c.begin > sketchMaxCandidates;
+        for (int r = 0; r < c.rows && c.pattern != Pattern::FewTokens; ++r)
+            report.expect(s.exhaustive(r) == (equal ? 3 : 0),
+                          "sketch pick %s heads=%d end=%d row %d: %d of 3 selections scored all groups", c.what,
+                          c.heads, c.end, r, s.exhaustive(r));
     }
 }
 
