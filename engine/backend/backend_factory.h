@@ -32,6 +32,11 @@ struct BackendOptions {
     std::function<bool(std::int64_t done, std::int64_t total)> onQuantized;
     const std::atomic<bool>* cancel = nullptr; ///< looked at between modules while weights are packed; may be null
     bool mtp = true;                    ///< run the MTP layer where the model has one; it takes KV rows of its own
+    /// Drafts of a GPU's MTP layer are looked for among the first so many ids, which byte-level BPE gives to the commonest
+    /// tokens, so that a pass reads that part of the head alone; 0: all. No answer depends on it.
+    int draftVocabulary = 98'304;
+    /// A GPU keeps a head of floats in int4, a quarter of the memory and the time to read it; answers change a little.
+    bool quantizeHead = false;
     /// A GPU reads whole blocks of 64 tokens through kernels for many rows; off: all through those of decode.
     bool prefillBlocks = true;
     /// Empty: basis.safetensors beside the weights. Where there is none, SparseMode::Auto decodes densely.

@@ -105,6 +105,11 @@ public:
         std::int64_t weights = 0, workSpace = 0, prefillScratch = 0, states = 0, sketches = 0, hotBuffers = 0, rows = 0;
     };
     MemoryParts memoryParts() const;
+    /// Passes so far, of steps and of drafts: put on the stream one by one, recorded as a graph, and replayed.
+    struct PassCounts {
+        std::int64_t direct = 0, recorded = 0, replayed = 0;
+    };
+    const PassCounts& passCounts() const { return m_passes; }
 
 private:
     static constexpr int maxRows = 64;    ///< of one pass through the layers
@@ -312,6 +317,7 @@ private:
     std::int64_t m_memoryTotal = 0, m_budget = 0;
     CudaStream m_stream;
     CudaModel m_model;
+    CudaLinear m_draftHead; ///< what MTP chooses its drafts by
     GdnOffsets m_gdnOffsets;
     WorkLayout m_work;
     TableLayout m_tables;
@@ -324,6 +330,7 @@ private:
     CudaPrefill m_prefill;
     int m_sparseRows = 0; ///< of the newest pass
     Graphs<PassShape> m_graphs;
+    PassCounts m_passes;
     MtpTableLayout m_mtpTables;
     PinnedMemory m_mtpMemory;
     Graphs<MtpShape> m_mtpGraphs;
@@ -349,11 +356,14 @@ Result<void> CudaBackend::runGraph(Graphs<Shape>& graphs, const Shape& shape, En
         if (graphs.size() >= mostGraphs)
             graphs.clear();
         graphs.emplace(shape, std::nullopt);
+        ++m_passes.direct;
         return enqueue();
     }
     if (!known->second) {
         OCTAVO_TRY(known->second, CudaGraph::record(m_stream.get(), enqueue));
+        ++m_passes.recorded;
     }
+    ++m_passes.replayed;
     return known->second->launch(m_stream.get());
 }
 

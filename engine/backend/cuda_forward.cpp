@@ -24,9 +24,6 @@ namespace
 /// Lengths decide the size of launches: in coarse steps, so that a graph serves many of them.
 constexpr std::int64_t pickStride = 16384, splitStride = 16;
 
-/// From here on a bf16 product has blocks for all multiprocessors, 128 outputs each.
-constexpr int manyOutputs = 16'000;
-
 std::int64_t roundUp(std::int64_t value, std::int64_t to)
 {
     return (value + to - 1) / to * to;
@@ -244,8 +241,8 @@ Result<void> CudaBackend::multiply(const CudaLinear& linear, std::int64_t input,
     const MatrixView<const __nv_bfloat16> x{m_workMemory.at<__nv_bfloat16>(input), rows, inFeatures, inFeatures};
     const std::string what = "multiply " + std::to_string(rows) + " rows by a matrix of " +
                              std::to_string(outFeatures) + " x " + std::to_string(inFeatures);
-    // By the shape alone, never by the rows, so that a row's result is the same in every batch.
-    if (!linear.int4.units && outFeatures >= manyOutputs && bf16RowsFit(linear.dense))
+    // By the linear alone, never by the rows, so that a row's result is the same in every batch.
+    if (linear.many)
         return checkCuda(launchBf16Rows(x, linear.dense, m_workMemory.at(output), outFeatures, type, m_stream.get()),
                          what);
     if (!linear.int4.units)

@@ -1,11 +1,14 @@
 #include "engine/backend/cuda_model.h"
 
+#include "engine/model/quantized_linear.h"
+#include "kernels/cuda/bf16_rows.h"
 #include "kernels/cuda/kv_rows.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstring>
 #include <initializer_list>
+#include <thread>
 
 namespace octavo::engine
 {
@@ -14,6 +17,9 @@ namespace
 {
 
 using namespace kernels::cuda;
+
+/// From here on a bf16 product has blocks for all multiprocessors, 128 outputs each.
+constexpr int manyOutputs = 16'000;
 
 bool fitsInt4Kernel(const LinearWeight& weight)
 {
@@ -165,6 +171,17 @@ Result<CudaLinear> CudaModel::uploadDense(std::span<const LinearWeight* const> p
     OCTAVO_TRY(const void* data, upload(values.data(), std::int64_t(values.size() * 2)));
     CudaLinear linear;
     linear.dense = {static_cast<const __nv_bfloat16*>(data), outFeatures, inFeatures, inFeatures};
+    linear.many = outFeatures >= manyOutputs && bf16RowsFit(linear.dense);
+    return linear;
+}
+
+Result<CudaLinear> CudaModel::uploadQuantized(const LinearWeight& weight)
+{
+    const int threads = int(std::max(1u, std::thread::hardware_concurrency()));
+    OCTAVO_TRY(const QuantizedLinear int4, quantizeInt4(weight, threads));
+    const LinearWeight* part = &int4.weight;
+    Result<CudaLinear> linear = upload(std::span(&part, 1));
+    m_packed.erase(Source{{int4.weight.qweight, int4.weight.outFeatures}}); // nobody else will have it
     return linear;
 }
 
@@ -224,16 +241,17 @@ Result<CudaLayer> CudaModel::uploadLayer(const ModelConfig& config, const LayerW
     return layer;
 }
 
-Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights, bool withMtp,
-                                  const std::atomic<bool>* cancel)
+Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights& weights, const BackendOptions& options)
 {
     CudaModel model;
     const LinearWeight* embedding = &weights.embedding;
     OCTAVO_TRY(model.embedding, model.uploadDense(std::span(&embedding, 1)));
     model.head = model.embedding;
     model.m_widestLinear = weights.head().outFeatures;
-    if (weights.lmHead) {
-        const LinearWeight* head = &*weights.lmHead;
+    const LinearWeight* head = &weights.head();
+    if (options.quantizeHead && canQuantize(*head)) {
+        OCTAVO_TRY(model.head, model.uploadQuantized(*head));
+    } else if (weights.lmHead) {
         OCTAVO_TRY(model.head, model.upload(std::span(&head, 1)));
     }
     OCTAVO_TRY(model.finalNorm, model.upload(weights.finalNorm));
@@ -242,12 +260,12 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
         frequencies.push_back(float(std::pow(config.ropeTheta, -2.0 * j / config.rotaryDim)));
     OCTAVO_TRY(model.ropeFrequencies, model.upload(frequencies));
     for (const LayerWeights& source : weights.layers) {
-        if (cancel && cancel->load())
+        if (options.cancel && options.cancel->load())
             return Error{ErrorCode::Cancelled, "loading " + weights.dir.string() + " was cancelled"};
         OCTAVO_TRY(CudaLayer layer, model.uploadLayer(config, source));
         model.layers.push_back(layer);
     }
-    if (withMtp && weights.mtp) {
+    if (options.mtp && weights.mtp) {
         const MtpWeights& source = *weights.mtp;
         const LinearWeight* fc = &source.fc;
         CudaMtp& mtp = model.mtp.emplace();

@@ -2,6 +2,7 @@
 
 /// A checkpoint's weights on the device: int4 linears in the kernels' layout, the rest as bf16, norms as fp32.
 
+#include "engine/backend/backend_factory.h"
 #include "engine/backend/cuda_memory.h"
 #include "engine/model/model_config.h"
 #include "engine/model/weights.h"
@@ -10,7 +11,6 @@
 #include "kernels/cuda/views.h"
 #include "kernels/cuda/w4_gemm.h"
 
-#include <atomic>
 #include <cuda_bf16.h>
 
 #include <functional>
@@ -28,9 +28,20 @@ struct CudaLinear {
     kernels::cuda::W4Matrix int4;                         ///< used where units is set
     kernels::cuda::MatrixView<const __nv_bfloat16> dense; ///< otherwise
     bool gated = false; ///< gate and up in one, stored as silu(gate) * up: GemmOutput::Gated
+    /// Dense, with outputs enough for all multiprocessors: each weight is read once for all rows.
+    bool many = false;
 
     int outFeatures() const { return int4.units ? int4.outFeatures : dense.rows; }
     int inFeatures() const { return int4.units ? int4.inFeatures : dense.cols; }
+    /// The linear of the first `count` outputs, by the same kernel; of all where there are no more, and for 0. Not
+    /// gated.
+    CudaLinear firstOutputs(int count) const
+    {
+        CudaLinear first = *this;
+        if (count > 0 && count < outFeatures())
+            (int4.units ? first.int4.outFeatures : first.dense.rows) = count;
+        return first;
+    }
 };
 
 struct CudaLayer {
@@ -64,10 +75,10 @@ public:
     static Result<void> check(const ModelConfig& config);
 
     /// Packs and copies every weight to the current device. Needs check(). On error nothing stays allocated.
-    /// `withMtp`: its layer too, where the checkpoint has one. `cancel`, which may be null, is looked at between layers;
+    /// Of the options those that say what to load and how: mtp, quantizeHead; `cancel` is looked at between layers,
     /// then Cancelled.
-    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights, bool withMtp,
-                                  const std::atomic<bool>* cancel = nullptr);
+    static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights,
+                                  const BackendOptions& options);
 
     std::vector<CudaLayer> layers;
     CudaLinear embedding; ///< dense
@@ -85,6 +96,7 @@ private:
     /// Int4 where all parts are what the kernel reads (symmetric, 128 inputs to a scale, in order), else bf16.
     Result<CudaLinear> upload(std::span<const LinearWeight* const> parts);
     Result<CudaLinear> uploadDense(std::span<const LinearWeight* const> parts);
+    Result<CudaLinear> uploadQuantized(const LinearWeight& weight);
     /// Gated where both are int4, else side by side.
     Result<CudaLinear> uploadGated(const LinearWeight& gate, const LinearWeight& up);
     Result<CudaLayer> uploadLayer(const ModelConfig& config, const LayerWeights& source);

@@ -140,12 +140,12 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
         longest = prompts[p]["prompt_ids"].size() > prompts[longest]["prompt_ids"].size() ? p : longest;
     chosen.push_back(longest);
 
-    const auto make = [&](SparseMode mode, int topK, std::int64_t hotBytes) {
+    const auto make = [&](SparseMode mode, int topK, std::int64_t hotBytes, int recent = 256) {
         BackendOptions options;
         options.device = "cuda:0";
         options.sparse = mode;
         options.sparseSettings.topK = topK;
-        options.sparseSettings.recent = 256;
+        options.sparseSettings.recent = recent;
         options.sparseSettings.hotBufferBytes = hotBytes;
         options.contextLimit = 20000;
         auto backend = makeBackend(config, weights, options);
@@ -156,11 +156,12 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     const auto few = make(SparseMode::On, 512, 1 << 30),
                squeezed = make(SparseMode::On, 512, 1 << 16); // room for 512 rows, the least
     const auto apart = make(SparseMode::On, 512, 1 << 30);
-    if (!dense || !whole || !few || !squeezed || !apart)
+    const auto otherOrder = make(SparseMode::On, 4096, 1 << 30, 128); // reads all rows too, by other parts
+    if (!dense || !whole || !few || !squeezed || !apart || !otherOrder)
         return;
     static_cast<CudaBackend&>(*apart).setJointRows(false);
     Driver denseDriver(report, *dense), wholeDriver(report, *whole), fewDriver(report, *few),
-        squeezedDriver(report, *squeezed), apartDriver(report, *apart);
+        squeezedDriver(report, *squeezed), apartDriver(report, *apart), orderDriver(report, *otherOrder);
     for (const std::size_t p : chosen) {
         const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
         const auto answer = prompts[p]["greedy_ids"].get<std::vector<TokenId>>();
@@ -182,22 +183,36 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
         const auto denseRows = decodeRows(denseDriver, denseSlot, answer, 1);
         const auto wholeRows = decodeRows(wholeDriver, wholeSlot, answer, 1);
         const auto fewRows = decodeRows(fewDriver, fewSlot, answer, 1);
-        double worst = 0.0, worstFew = 0.0, relative = 0.0;
+        std::vector<std::vector<float>> orderRows = denseRows;
+        const bool all = ids.size() + answer.size() < 4096;
+        if (all) {
+            const SlotId slot = orderDriver.create(room);
+            orderDriver.prefill(slot, ids);
+            orderRows = decodeRows(orderDriver, slot, answer, 1);
+            orderDriver.destroy(slot);
+        }
+        double worst = 0.0, worstFew = 0.0, relative = 0.0, reordered = 0.0;
         int sameToken = 0;
         for (std::size_t i = 0; i < answer.size(); ++i) {
             worst = std::max(worst, largestDifference(denseRows[i], wholeRows[i]));
             relative = std::max(relative, relativeDifference(denseRows[i], wholeRows[i]));
+            reordered = std::max(reordered, relativeDifference(orderRows[i], wholeRows[i]));
             worstFew = std::max(worstFew, largestDifference(denseRows[i], fewRows[i]));
             sameToken += argmax(fewRows[i]) == argmax(denseRows[i]);
         }
-        const bool all = ids.size() + answer.size() < 4096;
         report.line(
             "sparse decode behind %zu tokens: logits up to %.3f (%.4f relative) from dense with %d picks, %.3f with "
             "512 (%d of %zu tokens the same)",
             ids.size(), worst, relative, 4096, worstFew, sameToken, answer.size());
-        // All rows are read, in another order: fp32 sums and weights rounded to bf16 differ in their last bits.
-        report.expect(!all || relative < 0.02, "sparse decode that picks all of %zu tokens: logits %.4f from dense",
-                      ids.size(), relative);
+        // All rows are read, in another order: weights rounded to bf16 by other maxima and sums in fp32 differ in their
+        // last bits, and the layers above make of that what they make of any such difference. How much that is, another
+        // order of the same sparse sums shows.
+        if (all)
+            report.line("  %.4f relative between two orders of the same sums", reordered);
+        report.expect(!all || relative < std::max(0.02, 2.0 * reordered),
+                      "sparse decode that picks all of %zu tokens: logits %.4f from dense, where another order changes "
+                      "%.4f",
+                      ids.size(), relative, reordered);
         report.expect(sameToken * 10 >= int(answer.size()) * 9,
                       "sparse decode of 512 picks: only %d of %zu tokens the same", sameToken, answer.size());
 
@@ -566,6 +581,7 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkTwoWorkers(report, *config, weights, driver, prompts);
     checkSparseDecoding(report, *config, weights, prompts);
     checkMemory(report, *config, weights, prompts);
+    checkSteps(report, *config, weights, prompts);
     checkMtp(report, *config, weights, std::filesystem::path(goldens).parent_path() / "mtp.json");
     checkImages(report, *config, weights, prompts);
     checkWorkers(report, modelDir, prompts);

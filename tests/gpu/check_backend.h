@@ -23,6 +23,10 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
 void checkMtp(Report& report, const engine::ModelConfig& config,
               const std::shared_ptr<const engine::ModelWeights>& weights, const std::filesystem::path& golden);
 
+/// How steps are run, beside what they give: graphs are recorded once; a head in int4.
+void checkSteps(Report& report, const engine::ModelConfig& config,
+                const std::shared_ptr<const engine::ModelWeights>& weights, const nlohmann::json& prompts);
+
 /// What doctor plans for a shape, and what the backend takes of the device for it.
 void checkBudget(Report& report);
 

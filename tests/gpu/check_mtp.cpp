@@ -47,6 +47,8 @@ public:
     void aChainEndsWhereItIsUnlikely();
     void aRejectedDraftLeavesNoTrace();
     void bestTokensAreThoseOfTheLogits();
+    void fewerIdsToDraftFrom(Driver& few, int ids);
+    int acceptedInRounds(Driver& drafting);
 
 private:
     Report& m_report;
@@ -225,6 +227,67 @@ void MtpCheck::bestTokensAreThoseOfTheLogits()
         m_driver.destroy(slot);
 }
 
+/// `few` drafts among the first `most` ids: what it drafts is what all ids give where that is one of them.
+void MtpCheck::fewerIdsToDraftFrom(Driver& few, int most)
+{
+    const SlotId slot = m_driver.create(1024), fewSlot = few.create(1024);
+    m_driver.prefill(slot, ids(0, 64));
+    few.prefill(fewSlot, ids(0, 64));
+    int equal = 0, others = 0;
+    for (std::size_t t = 64; t < 158; ++t) {
+        const DraftChain all = m_driver.draft(slot, m_ids[t], 4), chain = few.draft(fewSlot, m_ids[t], 4);
+        std::size_t same = 0; // of the chain, up to where all ids would go elsewhere
+        while (same < chain.tokens.size() && same < all.tokens.size() && all.tokens[same] < most)
+            ++same;
+        bool holds = chain.tokens.size() == 4 && all.tokens.size() == 4;
+        for (std::size_t i = 0; holds && i < chain.tokens.size(); ++i) {
+            holds &= chain.tokens[i] < most;
+            if (i < same) // the same logits, fewer of them in the sum
+                holds &= chain.tokens[i] == all.tokens[i] && chain.chances[i] >= all.chances[i] * 0.9999f;
+        }
+        m_report.expect(holds, "mtp: at %zu a chain among %d ids is not that of all ids as far as it may be", t, most);
+        equal += int(same);
+        others += int(chain.tokens.size() - same);
+        m_driver.step(slot, {m_ids[t]});
+        few.step(fewSlot, {m_ids[t]});
+    }
+    m_report.expect(equal > 0 && others > 0, "mtp: of the drafts among %d ids %d are those of all ids, %d are not",
+                    most, equal, others);
+    m_driver.destroy(slot);
+    few.destroy(fewSlot);
+}
+
+/// Rounds of five drafts and their verify write what single steps write. Returns how many drafts were right.
+int MtpCheck::acceptedInRounds(Driver& drafting)
+{
+    constexpr std::size_t length = 96;
+    const auto endId = TokenId(m_driver.vocab());
+    const SlotId plain = m_driver.create(1024), slot = drafting.create(1024);
+    m_driver.prefill(plain, ids(0, 200));
+    drafting.prefill(slot, ids(0, 200));
+    std::vector<TokenId> want{m_ids[200]}, got{m_ids[200]};
+    for (std::size_t i = 0; i < length; ++i)
+        want.push_back(m_driver.stepBest({StepEntry{plain, std::span(&want.back(), 1)}}, endId)[0]);
+    int accepted = 0;
+    while (got.size() < length) {
+        const DraftChain chain = drafting.draft(slot, got.back(), 5);
+        std::vector<TokenId> rows{got.back()};
+        rows.insert(rows.end(), chain.tokens.begin(), chain.tokens.end());
+        const std::vector<TokenId> best = drafting.stepBest({StepEntry{slot, rows}}, endId);
+        std::size_t kept = 1;
+        while (kept < rows.size() && rows[kept] == best[kept - 1])
+            ++kept;
+        drafting.commit(slot, int(kept));
+        got.insert(got.end(), best.begin(), best.begin() + std::ptrdiff_t(kept));
+        accepted += int(kept) - 1;
+    }
+    want.resize(length), got.resize(length);
+    m_report.expect(want == got, "mtp: rounds of drafts write something else than single steps");
+    m_driver.destroy(plain);
+    drafting.destroy(slot);
+    return accepted;
+}
+
 } // namespace
 
 void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights,
@@ -240,9 +303,12 @@ void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<c
     options.device = "cpu";
     auto cpu = makeBackend(config, weights, options);
     options.device = "cuda:0";
+    options.draftVocabulary = 4096;
+    auto narrow = makeBackend(config, weights, options);
     options.mtp = false;
     auto without = makeBackend(config, weights, options);
-    if (!report.expect(backend && cpu && without, "mtp: %s", backend ? "no CPU" : backend.error().message.c_str()))
+    if (!report.expect(backend && cpu && narrow && without, "mtp: %s",
+                       backend ? "no CPU" : backend.error().message.c_str()))
         return;
     report.expect((*backend)->hasMtp() && !(*without)->hasMtp() &&
                       (*without)->sequenceBytes(4096) < (*backend)->sequenceBytes(4096),
@@ -256,6 +322,11 @@ void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<c
     check.aChainEndsWhereItIsUnlikely();
     check.aRejectedDraftLeavesNoTrace();
     check.bestTokensAreThoseOfTheLogits();
+    Driver narrowDriver(report, **narrow);
+    check.fewerIdsToDraftFrom(narrowDriver, options.draftVocabulary);
+    const int accepted = check.acceptedInRounds(driver), fewer = check.acceptedInRounds(narrowDriver);
+    report.line("mtp: %d drafts right in an answer of 96 tokens, %d of those among the first %d ids", accepted, fewer,
+                options.draftVocabulary);
     report.expect((*backend)->stats().memoryUsedBytes == before, "mtp: memory is left over");
 }
 

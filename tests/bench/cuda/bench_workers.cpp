@@ -45,6 +45,9 @@ struct Options {
     int failAt = 0;                ///< call of the last device that fails
     bool drafts = false;
     bool rounds = false; ///< no engine: steps and speculative rounds of the first device's backend alone
+    int draftVocabulary = BackendOptions{}.draftVocabulary;
+    bool quantizeHead = false;
+    std::vector<int> roundAgents{1, 4, 8};
 };
 
 /// Slices without logits become noise, as long as `reads` is false.
@@ -156,6 +159,8 @@ Result<std::unique_ptr<CudaBackend>> makeBackend(const Options& options, const s
     wanted.contextLimit = options.context;
     wanted.mtp = options.drafts || options.rounds;
     wanted.prefillBlocks = true;
+    wanted.draftVocabulary = options.draftVocabulary;
+    wanted.quantizeHead = options.quantizeHead;
     if (options.hotMiB > 0)
         wanted.sparseSettings.hotBufferBytes = options.hotMiB << 20;
     OCTAVO_TRY(auto made, CudaBackend::create(shape.config, weights, wanted));
@@ -175,7 +180,7 @@ double medianMs(int repeats, const std::function<void()>& work)
     return times[times.size() / 2];
 }
 
-/// Steps of one row, and rounds of seven drafts and their verify, of 1, 4 and 8 agents.
+/// Steps of one row, and rounds of seven drafts and their verify.
 Result<int> runRounds(const Options& options, CudaBackend& backend)
 {
     const auto fail = [](const Error& error) {
@@ -188,7 +193,7 @@ Result<int> runRounds(const Options& options, CudaBackend& backend)
     };
     const TokenId endId = 16'000;
     std::vector<SlotId> slots;
-    for (const int agents : {1, 4, 8}) {
+    for (const int agents : options.roundAgents) {
         while (int(slots.size()) < agents) {
             OCTAVO_TRY(const SlotId slot, backend.createSequence(options.context));
             need(backend.appendNoise(slot, options.context - 2'000));
@@ -204,6 +209,8 @@ Result<int> runRounds(const Options& options, CudaBackend& backend)
             drafts.push_back({slot, 17, 7});
         }
         std::vector<TokenId> best(single.size()), bestOfAll(verify.size() * std::size_t(rows));
+        const CudaBackend::PassCounts before = backend.passCounts();
+        const std::int64_t missesBefore = backend.stats().hotMisses, picksBefore = backend.stats().pickedRows;
         std::vector<DraftChain> chains(drafts.size());
         const double step = medianMs(30, [&] { need(backend.stepBest(single, endId, best)); });
         const auto check = [&] {
@@ -220,14 +227,18 @@ Result<int> runRounds(const Options& options, CudaBackend& backend)
                 check();
             });
         }
+        const CudaBackend::PassCounts after = backend.passCounts();
+        const std::int64_t picked = backend.stats().pickedRows - picksBefore;
         std::printf("%d agents of %lld tokens: step %.2f ms, verify of %d rows each %.2f ms, 7 drafts %.2f ms, round "
-                    "%.2f ms\n",
-                    agents, static_cast<long long>(options.context - 2'000), step, rows, verified, drafted, round);
+                    "%.2f ms; %.1f%% misses, passes: %lld replayed, %lld recorded, %lld neither\n",
+                    agents, static_cast<long long>(options.context - 2'000), step, rows, verified, drafted, round,
+                    100.0 * double(backend.stats().hotMisses - missesBefore) /
+                        double(std::max<std::int64_t>(1, picked)),
+                    static_cast<long long>(after.replayed - before.replayed),
+                    static_cast<long long>(after.recorded - before.recorded),
+                    static_cast<long long>(after.direct - before.direct));
         std::fflush(stdout);
     }
-    const BackendStats stats = backend.stats();
-    std::printf("%.1f%% misses\n",
-                100.0 * double(stats.hotMisses) / double(std::max<std::int64_t>(1, stats.pickedRows)));
     return 0;
 }
 
@@ -391,12 +402,19 @@ int main(int argc, char** argv)
             options.failAt = std::atoi(value.c_str());
         else if (name == "--drafts")
             options.drafts = value == "on";
-        else if (name == "--rounds")
-            options.rounds = value == "on";
+        else if (name == "--rounds") {
+            options.rounds = value != "off";
+            if (options.rounds && value != "on")
+                options.roundAgents = {std::atoi(value.c_str())};
+        } else if (name == "--draft-vocabulary")
+            options.draftVocabulary = std::atoi(value.c_str());
+        else if (name == "--quantize-head")
+            options.quantizeHead = value == "on";
         else {
             std::printf("gpu_workers_bench [--devices cuda:0,cuda:1] [--agents 8] [--context 250000] [--seconds 5]\n"
                         "    [--shape qwen3.5-27b] [--layers N] [--hot MIB] [--drafts on|off] [--reader TOKENS]\n"
-                        "    [--fail-at CALL] [--rounds on] [--tokenizer resources/demo-model/tokenizer.json]\n");
+                        "    [--fail-at CALL] [--rounds on|AGENTS] [--draft-vocabulary IDS] [--quantize-head on]\n"
+                        "    [--tokenizer resources/demo-model/tokenizer.json]\n");
             return 2;
         }
     }
