@@ -50,26 +50,26 @@ Result<std::string> readUpToLimit(const std::string& name, Read&& read)
     return bytes;
 }
 
-/// The folder for saved contexts, made where it is missing: one that cannot be written to would keep nothing.
-Result<std::filesystem::path> contextsFolder(const std::string& given)
+} // namespace
+
+Result<std::filesystem::path> keptFolder(const char* option, const std::string& given)
 {
+    const std::string name = option;
     if (given.empty())
-        return Error{ErrorCode::InvalidArgument, "--saved-contexts is empty, must name a folder"};
+        return Error{ErrorCode::InvalidArgument, name + " is empty, must name a folder"};
     const std::filesystem::path folder = given;
     std::error_code error, looked;
     std::filesystem::create_directories(folder, error);
     if (!std::filesystem::is_directory(folder, looked)) {
         if (!error)
             error = looked;
-        return Error{ErrorCode::FileUnwritable, "--saved-contexts: " + given + " is no folder and cannot be made one"
+        return Error{ErrorCode::FileUnwritable, name + ": " + given + " is no folder and cannot be made one"
                                                     + (error ? ": " + error.message() : std::string())};
     }
     if (::access(folder.c_str(), R_OK | W_OK | X_OK) != 0)
-        return Error{ErrorCode::FileUnwritable, "--saved-contexts: " + given + " cannot be written to" + reason(errno)};
+        return Error{ErrorCode::FileUnwritable, name + ": " + given + " cannot be written to" + reason(errno)};
     return folder;
 }
-
-} // namespace
 
 OptionSpec modelOption()
 {
@@ -117,7 +117,7 @@ Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments)
     OCTAVO_TRY(options.contextLimit, arguments.integer("--context-limit", 0, 0));
     options.cpuPath = arguments.text("--cpu-path");
     if (arguments.has("--saved-contexts")) {
-        OCTAVO_TRY(options.savedContexts, contextsFolder(arguments.text("--saved-contexts")));
+        OCTAVO_TRY(options.savedContexts, keptFolder("--saved-contexts", arguments.text("--saved-contexts")));
     }
     const std::string sparse = arguments.text("--sparse", "auto");
     if (sparse == "on")

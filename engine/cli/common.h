@@ -30,6 +30,10 @@ Result<std::filesystem::path> modelDir(const Arguments& arguments);
 /// contexts cannot be kept in the folder named.
 Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments);
 
+/// The folder that `option` names, made where it is missing. Fails with InvalidArgument where it names none and with
+/// FileUnwritable where nothing can be kept there.
+Result<std::filesystem::path> keptFolder(const char* option, const std::string& given);
+
 /// The engine for those options; says on `err` what is loaded.
 Result<std::unique_ptr<engine::Engine>> openEngine(const Arguments& arguments, Streams& streams);
 

@@ -57,6 +57,9 @@ Result<EvalRepository> openEvalRepository(const Arguments& arguments, std::int64
 {
     EvalRepository found;
     EvalSubject& subject = found.subject;
+    if (arguments.has("--state")) { // before minutes of reading
+        OCTAVO_TRY(found.state, keptFolder("--state", arguments.text("--state")));
+    }
     OCTAVO_TRY(subject.options, readEngineOptions(arguments));
     subject.dir = subject.options.modelDir;
     OCTAVO_TRY(subject.config, ModelConfig::load(subject.dir));
@@ -80,7 +83,6 @@ Result<EvalRepository> openEvalRepository(const Arguments& arguments, std::int64
     for (const Lookup& lookup : found.lookups)
         found.prompts.push_back(lookup.ids);
     found.endOfTurn = tokenizer.encode("<|im_end|>", SpecialTokens::Parse).front();
-    found.state = arguments.text("--state");
     return found;
 }
 

@@ -268,6 +268,18 @@ private slots:
                  found["total"].get<std::size_t>());
     }
 
+    void aPlaceThatCannotKeepAReadingIsRefusedBeforeIt()
+    {
+        QTemporaryDir dir;
+        const std::string file = dir.filePath("file").toStdString();
+        std::ofstream(file) << "kept";
+        for (const std::string& place : {file, std::string()}) {
+            const Run kld = run({"eval", "kld", "--text", dir.path().toStdString(), "--device", "cpu", "--state", place});
+            QCOMPARE(kld.status, place.empty() ? 2 : 1);
+            QVERIFY2(kld.err.find("--state") != std::string::npos && kld.err.find("% of") == std::string::npos, kld.err.c_str());
+        }
+    }
+
     void idsThatAreNoneAreRefused()
     {
         QCOMPARE(run({"generate", "--ids", "-"}, "1 2 x").status, 1);
