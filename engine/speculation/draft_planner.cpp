@@ -1,6 +1,7 @@
 #include "engine/speculation/draft_planner.h"
 
 #include <algorithm>
+#include <cstdlib>
 
 namespace octavo::engine {
 
@@ -50,9 +51,14 @@ void StepCost::record(int rows, std::int64_t durationUs)
     // How far a step that the system kept waiting is off says nothing of rows, only that it is: so the line goes where
     // about as many steps lie above it as below.
     constexpr double mostBeyond = 1.2;
-    const double x = rows, expected = us(rows);
-    const double y = m_oneUs > 0.0 ? std::clamp(double(durationUs), expected / mostBeyond, expected * mostBeyond)
-                                   : double(durationUs);
+    // Many on one side are no chance: steps are others now. Nor is a short one among the first, which are slow.
+    constexpr int chance = 8;
+    constexpr double known = 20.0; // steps
+    const double x = rows, expected = us(rows), taken = double(durationUs);
+    const int side = taken > expected * mostBeyond ? 1 : taken < expected / mostBeyond ? -1 : 0;
+    m_beyond = side * m_beyond > 0 ? m_beyond + side : side;
+    const bool believed = m_oneUs <= 0.0 || std::abs(m_beyond) > chance || (side < 0 && m_weight < known);
+    const double y = believed ? taken : std::clamp(taken, expected / mostBeyond, expected * mostBeyond);
     m_weight = memory * m_weight + 1.0;
     m_rows = memory * m_rows + x;
     m_us = memory * m_us + y;

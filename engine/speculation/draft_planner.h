@@ -85,6 +85,7 @@ private:
     static constexpr double usualShare = 0.15;
     double m_rowShare = usualShare; // until steps of different sizes have been seen
     double m_oneUs = 0.0;
+    int m_beyond = 0; // the newest steps in a row that took far longer (negative: shorter) than expected
 };
 
 /// Rows of a step so far, for rowPays().

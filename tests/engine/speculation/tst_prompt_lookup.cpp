@@ -142,6 +142,30 @@ private slots:
         QVERIFY2(std::abs(cost.us(9) / 2600.0 - 1.0) < 0.06, qPrintable(QString::number(cost.us(9))));
     }
 
+    /// The first step of a process takes far longer: no pass of drafts looks cheap beside it for long.
+    void aSlowFirstStepIsSoonForgotten()
+    {
+        StepCost cost;
+        cost.record(1, 30'000);
+        for (int i = 1; i < 200; ++i) {
+            const int rows = i % 5 == 0 ? 9 : 1;
+            cost.record(rows, 800 + 200 * rows);
+        }
+        QVERIFY2(std::abs(cost.us(1) / 1000.0 - 1.0) < 0.1, qPrintable(QString::number(cost.us(1))));
+    }
+
+    /// A longer context, or another program on the cores: steps are others from here on.
+    void stepsThatAreOthersFromHereOnAreSoonBelieved()
+    {
+        StepCost cost;
+        for (int i = 0; i < 300; ++i) {
+            const int rows = i % 5 == 0 ? 9 : 1;
+            cost.record(rows, (i < 200 ? 1'000 : 4'000) + 200 * (rows - 1));
+        }
+        QVERIFY2(cost.us(1) > 3'400.0 && cost.us(1) < 4'100.0, qPrintable(QString::number(cost.us(1))));
+        QVERIFY2(cost.rowShare() < 0.07, qPrintable(QString::number(cost.rowShare())));
+    }
+
     /// Every copy ends: that alone does not make the next one of an agent that copies a page shorter.
     void theEndOfACopyDoesNotShortenTheNext()
     {
