@@ -72,7 +72,7 @@ cudaError_t launchW4GemmRing(const W4GemmArgs& args, int blocks, cudaStream_t st
 /// Whether the current device has products of warpgroups, which are compiled for sm_90a alone.
 bool deviceHasW4Warpgroups();
 
-/// Up to w4MaxRows rows; the bits of launchW4GemmRing().
+/// More than w4RingBest rows, up to w4MaxRows; the bits of launchW4GemmRing().
 cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream);
 
 } // namespace octavo::kernels::cuda

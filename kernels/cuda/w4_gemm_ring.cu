@@ -257,11 +257,7 @@ template <int RowTiles, int Stages>
 cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
     static_assert(Stages % 2 == 0, "two rings");
-    constexpr int sharedBytes = Layout<RowTiles, Stages>::bytes;
-    const auto kernel = w4GemmRingKernel<RowTiles, Stages>;
-    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
-    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threads, sharedBytes, stream, args));
-    return cudaGetLastError();
+    return launchW4Sm90(w4GemmRingKernel<RowTiles, Stages>, threads, Layout<RowTiles, Stages>::bytes, args, blocks, stream);
 }
 
 } // namespace
@@ -276,10 +272,6 @@ bool deviceHasW4Ring()
 
 cudaError_t launchW4GemmRing(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
-    const std::int64_t units = std::int64_t{(args.tiles + 1) / 2} * args.groups;
-    if ((units + 1) * blocks >= (std::int64_t{1} << 32))
-        return cudaErrorInvalidValue;
-    // More than half of the shared memory, so that no multiprocessor gets two blocks while another gets none.
     if (args.rows <= 8)
         return launch<1, 8>(args, blocks, stream);
     if (args.rows <= 16)

@@ -4,6 +4,7 @@
 /// a tile ends. Two ways to the same bits: w4_gemm_ring.cu for few rows, w4_gemm_warpgroups.cu for many.
 
 #include "kernels/cuda/bulk_copy.cuh"
+#include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/w4_gemm.h"
 #include "kernels/cuda/w4_gemm_internal.h"
@@ -13,7 +14,7 @@ namespace octavo::kernels::cuda
 
 inline constexpr int tileOutputs = 256;
 
-// Both products stay below 2^32: launchW4GemmWarpgroups() looks.
+// Both products stay below 2^32: launchW4Sm90() looks.
 __device__ __forceinline__ int firstUnit(int block, int units, int blocks)
 {
     return static_cast<int>(unsigned(block) * unsigned(units) / unsigned(blocks));
@@ -209,6 +210,20 @@ __device__ __forceinline__ void finishTile(const W4GemmArgs& args, float (&sums)
                 else
                     static_cast<__nv_bfloat16*>(args.y)[to] = __float2bfloat16_rn(sums[r][t][i]);
             }
+}
+
+/// Launches one of these kernels, which asks for more than half of the shared memory, so that no multiprocessor gets two
+/// blocks while another gets none.
+template <typename Kernel>
+cudaError_t launchW4Sm90(Kernel kernel, int threads, int sharedBytes, const W4GemmArgs& args, int blocks,
+                         cudaStream_t stream)
+{
+    const int64_t units = int64_t{(args.tiles + 1) / 2} * args.groups;
+    if ((units + 1) * blocks >= (int64_t{1} << 32))
+        return cudaErrorInvalidValue;
+    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
+    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threads, sharedBytes, stream, args));
+    return cudaGetLastError();
 }
 
 } // namespace octavo::kernels::cuda

@@ -103,8 +103,8 @@ __device__ __forceinline__ void addUnit(float (&sums)[2][RowTiles][4], Fragments
     }
 }
 
-template <int RowTiles, int Stages, int MinBlocks>
-__global__ void __launch_bounds__(threads, MinBlocks) w4GemmWarpgroupKernel(const __grid_constant__ W4GemmArgs args)
+template <int RowTiles, int Stages>
+__global__ void __launch_bounds__(threads, 1) w4GemmWarpgroupKernel(const __grid_constant__ W4GemmArgs args)
 {
 #ifdef OCTAVO_WGMMA
     using L = Layout<RowTiles, Stages>;
@@ -262,14 +262,11 @@ __global__ void __launch_bounds__(threads, MinBlocks) w4GemmWarpgroupKernel(cons
 #endif
 }
 
-template <int RowTiles, int Stages, int MinBlocks = 1>
+template <int RowTiles, int Stages>
 cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
-    constexpr int sharedBytes = Layout<RowTiles, Stages>::bytes;
-    const auto kernel = w4GemmWarpgroupKernel<RowTiles, Stages, MinBlocks>;
-    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
-    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threads, sharedBytes, stream, args));
-    return cudaGetLastError();
+    return launchW4Sm90(w4GemmWarpgroupKernel<RowTiles, Stages>, threads, Layout<RowTiles, Stages>::bytes, args, blocks,
+                        stream);
 }
 
 } // namespace
@@ -285,14 +282,6 @@ bool deviceHasW4Warpgroups()
 
 cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
-    const std::int64_t units = std::int64_t{(args.tiles + 1) / 2} * args.groups;
-    if ((units + 1) * blocks >= (std::int64_t{1} << 32))
-        return cudaErrorInvalidValue;
-    // More than half of the shared memory, so that no multiprocessor gets two blocks while another gets none.
-    if (args.rows <= 8)
-        return launch<1, 8>(args, blocks, stream);
-    if (args.rows <= 16)
-        return launch<2, 8>(args, blocks, stream);
     if (args.rows <= 32)
         return launch<4, 8>(args, blocks, stream);
     return launch<8, 6>(args, blocks, stream);

@@ -108,35 +108,7 @@ __device__ __forceinline__ void wgmma64x256(float (&s)[32][4], const uint32_t (&
 #endif
 }
 
-/// s += (or =) A B^T: A 64 x 16 in registers, B N x 16 with its columns summed over, N = 8, 16, 32 or 64.
-__device__ __forceinline__ void wgmmaWeights(float (&s)[1][4], const uint32_t (&a)[4], uint64_t b, bool add)
-{
-#ifdef OCTAVO_WGMMA
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.ne.b32 p, %9, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n8k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, %8, p, 1, 1, 0;\n"
-                 "}\n"
-                 : OCTAVO_SUM4(s, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)));
-#endif
-}
-
-__device__ __forceinline__ void wgmmaWeights(float (&s)[2][4], const uint32_t (&a)[4], uint64_t b, bool add)
-{
-#ifdef OCTAVO_WGMMA
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.ne.b32 p, %13, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n16k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7}, {%8, %9, %10, %11}, %12, p, 1, 1, 0;\n"
-                 "}\n"
-                 : OCTAVO_SUM4(s, 0), OCTAVO_SUM4(s, 1)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)));
-#endif
-}
-
+/// s += (or =) A B^T: A 64 x 16 in registers, B N x 16 with its columns summed over, N = 32 or 64.
 __device__ __forceinline__ void wgmmaWeights(float (&s)[4][4], const uint32_t (&a)[4], uint64_t b, bool add)
 {
 #ifdef OCTAVO_WGMMA
