@@ -87,7 +87,7 @@ struct SequenceImage {
     Parts rows;  ///< what all that begin with the same tokens have in common: a shorter one's are a beginning of them
     std::int64_t rowBytes = 0; ///< of all rows, where they were not asked for too
     int layout = 0; ///< only images of one layout have rows in common
-    std::shared_ptr<const void> storage; ///< counts as the backend's memory, as far as no sequence holds the same
+    std::shared_ptr<const void> storage; ///< on a CPU counts as the backend's memory, as far as no sequence holds the same
 
     static std::int64_t bytes(const Parts& parts)
     {
@@ -191,6 +191,8 @@ public:
 
     /// Names the layout of images and all that decides their values; empty where sequences cannot be saved.
     virtual std::string imageFormat() const { return {}; }
+    /// Whether a context may be saved while it is still being read, without that the reading loses by it.
+    virtual bool savesWhileReading() const { return true; }
     /// Fails with OutOfMemory where what must be copied for it does not fit what sequences may take.
     virtual Result<SequenceImage> imageOf(SlotId /*slot*/, ImageRows /*rows*/)
     {

@@ -336,7 +336,8 @@ bool CudaBackend::prepareSequence(std::int64_t newTokens, int parts)
     const bool fits = m_budget == 0 || sequenceBytes(newTokens) <= m_budget - m_sequenceBytes;
     if (!m_sparse.wanted(newTokens) || !fits || !checkCuda(cudaSetDevice(m_device), "be selected"))
         return true; // nothing to prepare, or nothing that would be used
-    const Result<bool> done = m_hostPages->prepare(pagesOf(newTokens), parts);
+    m_preparedPages = pagesOf(newTokens);
+    const Result<bool> done = m_hostPages->prepare(m_preparedPages, parts);
     m_hostBytes = m_hostPages->bytes();
     return !done || *done;
 }
@@ -366,6 +367,7 @@ Result<SlotId> CudaBackend::admit(const std::function<Result<CudaSequence>()>& m
         made = make();
     if (!made)
         return made.error();
+    m_preparedPages = 0; // it has what was made ready
     const SlotId slot{m_nextSlot++};
     m_sequences.emplace(slot, *std::move(made));
     countMemory();
@@ -525,7 +527,7 @@ void CudaBackend::destroySequence(SlotId slot)
     cudaSetDevice(m_device);
     m_sequences.erase(it);
     // Locked RAM is nobody else's. To let go of a slab takes milliseconds, and the next sequence may want some.
-    m_hostPages->shrink(spareHostBytes, hostSlabsAtOnce);
+    m_hostPages->shrink(std::max(spareHostBytes, m_preparedPages * m_hostPages->pageBytes()), hostSlabsAtOnce);
     countMemory();
 }
 

@@ -89,6 +89,7 @@ public:
     bool hasMtp() const override { return m_model.mtp.has_value(); }
     Result<void> draft(std::span<const DraftEntry> entries, float leastChance, std::span<DraftChain> chains) override;
     std::string imageFormat() const override;
+    bool savesWhileReading() const override { return false; } // pages that leave the card for it would be missed there
     Result<SequenceImage> imageOf(SlotId slot, ImageRows rows) override;
     Result<void> beginRestore(SequenceRestore& restore) override;
     Result<void> continueRestore(SequenceRestore& restore, std::int64_t atMost) override;
@@ -340,6 +341,7 @@ private:
     std::unique_ptr<PagePool> m_devicePages, m_hostPages; // outlive the sequences' pages
     PinnedMemory m_bytesRead;
 
+    std::int64_t m_preparedPages = 0; // of the host tier, for a sequence that is to come
     std::int64_t m_ownBytes = 0; // of all sequences, without their pages
 
     std::map<SlotId, CudaSequence> m_sequences;

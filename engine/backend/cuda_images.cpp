@@ -28,19 +28,21 @@ struct Head {
     std::uint32_t pendingRows = 0, reserved = 0;
 };
 
-/// What an image holds beside pages of the host tier, which it shares with the sequence.
+/// What an image keeps: pages of the host tier, which it shares with the sequence, and copies of all else. So it holds
+/// nothing of the device.
 struct CudaImage {
-    PagedRows pages;
+    std::vector<std::shared_ptr<const SharedPage>> hostPages;
     BigPages copies;
 };
 
 } // namespace
 
-/// GPUs of another kind round otherwise, so rows read there are not continued here.
+/// GPUs of another kind or size round otherwise, and so does reading by other kernels: such rows are not continued here.
 std::string CudaBackend::imageFormat() const
 {
-    return "cuda int4 rows in pages of " + std::to_string(rowPageTokens) + ", " + m_sparse.layoutName() +
-           ", float state, " + m_architecture + (hasMtp() ? ", with MTP" : "") + ", 1";
+    return "cuda int4 rows in pages of " + std::to_string(rowPageTokens) + ", " + m_sparse.layoutName() + ", float state, " +
+           m_architecture + " of " + std::to_string(m_multiprocessors) + (m_prefill.available() ? ", read in blocks" : "") +
+           (hasMtp() ? ", with MTP" : "") + ", 2";
 }
 
 std::int64_t CudaBackend::imageStateBytes(int pendingRows) const
@@ -76,10 +78,10 @@ Result<SequenceImage> CudaBackend::imageOf(SlotId slot, ImageRows rows)
     };
     if (const auto available = availableMemory(); available && available->freeBytes < copyBytes + keptRam)
         return refused("but only " + mib(available->freeBytes) + " are free");
-    auto storage = std::make_shared<CudaImage>(PagedRows(*m_devicePages, *m_hostPages), BigPages(std::size_t(copyBytes)));
+    auto storage = std::make_shared<CudaImage>();
+    storage->copies = BigPages(std::size_t(copyBytes));
     if (storage->copies.empty())
         return refused("which could not be had");
-    OCTAVO_CHECK(storage->pages.reserve(&sequence->pages, pages, 0, false, 0));
 
     auto* const copies = storage->copies.as<std::byte>();
     const auto copied = [&](std::byte* to, const void* from, std::int64_t bytes) {
@@ -109,7 +111,9 @@ Result<SequenceImage> CudaBackend::imageOf(SlotId slot, ImageRows rows)
         for (std::int64_t i = 0; i < pages; ++i) {
             const SharedPage& page = sequence->pages[i];
             const auto* data = reinterpret_cast<const std::byte*>(page.data());
-            if (!page.onHost()) {
+            if (page.onHost()) {
+                storage->hostPages.push_back(sequence->pages.share(i));
+            } else {
                 OCTAVO_CHECK(copied(next, data, pageBytes));
                 data = std::exchange(next, next + pageBytes);
             }

@@ -8,7 +8,8 @@ namespace octavo::engine
 
 SharedPage::~SharedPage()
 {
-    (m_onHost ? m_host : m_device).giveBack(m_data);
+    if (m_data)
+        (m_onHost ? m_host : m_device).giveBack(m_data);
 }
 
 PagedRows::PagedRows(PagedRows&& other) noexcept
@@ -80,16 +81,17 @@ bool PagedRows::append(bool spare)
 {
     if (m_tiered && m_hostPromise == 0) // as long as it was to be
         return false;
-    std::uint8_t* data = nullptr;
+    m_pages.push_back(std::make_shared<SharedPage>(*m_device, *m_host)); // before a page is taken that could be lost
     if (m_devicePromise > 0) {
         --m_devicePromise;
-        data = m_device->take();
+        m_pages.back()->m_data = m_device->take();
     } else if (spare) {
-        data = m_device->takeSpare();
+        m_pages.back()->m_data = m_device->takeSpare();
     }
-    if (!data)
+    if (!m_pages.back()->m_data) {
+        m_pages.pop_back();
         return false;
-    m_pages.push_back(std::make_shared<SharedPage>(*m_device, *m_host, data));
+    }
     if (m_tiered) { // the page's own from here on
         --m_hostPromise;
         m_pages.back()->m_movers = 1;
@@ -107,10 +109,10 @@ Result<void> PagedRows::place(std::int64_t pages, std::int64_t firstOnHost, std:
     rows.m_hostPromise = onHost;
     for (std::int64_t i = 0; i < pages; ++i) {
         const bool isOnHost = i >= firstOnHost && i < firstOnHost + onHost;
-        --(isOnHost ? rows.m_hostPromise : rows.m_devicePromise);
-        rows.m_pages.push_back(
-            std::make_shared<SharedPage>(*m_device, *m_host, (isOnHost ? m_host : m_device)->take()));
+        rows.m_pages.push_back(std::make_shared<SharedPage>(*m_device, *m_host));
         rows.m_pages.back()->m_onHost = isOnHost;
+        --(isOnHost ? rows.m_hostPromise : rows.m_devicePromise);
+        rows.m_pages.back()->m_data = (isOnHost ? m_host : m_device)->take();
     }
     *this = std::move(rows);
     return {};

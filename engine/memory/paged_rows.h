@@ -22,10 +22,9 @@ namespace octavo::engine
 class SharedPage
 {
 public:
-    SharedPage(PagePool& device, PagePool& host, std::uint8_t* data)
+    SharedPage(PagePool& device, PagePool& host)
         : m_device(device)
         , m_host(host)
-        , m_data(data)
     {
     }
     SharedPage(const SharedPage&) = delete;
@@ -40,7 +39,7 @@ private:
 
     PagePool& m_device;
     PagePool& m_host;
-    std::uint8_t* m_data;
+    std::uint8_t* m_data = nullptr;
     bool m_onHost = false;
     int m_movers = 0; // sequences that may move it; where there are any and it is on the device, a place is promised
 };
@@ -77,6 +76,8 @@ public:
 
     std::int64_t size() const { return std::int64_t(m_pages.size()); }
     const SharedPage& operator[](std::int64_t i) const { return *m_pages[std::size_t(i)]; }
+    /// For who needs one page for longer than these rows; let go of on the owner's thread.
+    std::shared_ptr<const SharedPage> share(std::int64_t i) const { return m_pages[std::size_t(i)]; }
     bool tiered() const { return m_tiered; }
     /// Pages that it may still take: on the device, and on the host for those not yet taken at all.
     std::int64_t devicePromise() const { return m_devicePromise; }

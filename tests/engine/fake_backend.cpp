@@ -87,12 +87,18 @@ bool FakeBackend::prepareSequence(std::int64_t newTokens, int parts)
     return m_prepared >= m_device->prepareCalls;
 }
 
+/// What was not prepared takes its time now.
+void FakeBackend::takePrepared(std::int64_t tokens)
+{
+    if (tokens < 1000)
+        return;
+    spend((m_device->prepareCalls - m_prepared) * m_device->prepareUs);
+    m_prepared = 0;
+}
+
 Result<SlotId> FakeBackend::createSequence(std::int64_t maxTokens)
 {
-    if (maxTokens >= 1000) { // what was not prepared takes its time now
-        spend((m_device->prepareCalls - m_prepared) * m_device->prepareUs);
-        m_prepared = 0;
-    }
+    takePrepared(maxTokens);
     return add({{}, {}, maxTokens, sequenceBytes(maxTokens), 0, 0});
 }
 
@@ -298,6 +304,7 @@ Result<SequenceImage> FakeBackend::imageOf(SlotId slot, ImageRows rows)
 Result<void> FakeBackend::beginRestore(SequenceRestore& restore)
 {
     OCTAVO_CHECK(maybeFail("beginRestore"));
+    takePrepared(restore.length);
     const auto count = std::size_t(restore.length);
     if (restore.state.size() != sizeof(std::uint64_t) || restore.rows.size() != count * sizeof(TokenId))
         return Error{ErrorCode::FormatInvalid, "a fake image of another size"};

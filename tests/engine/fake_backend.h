@@ -53,6 +53,7 @@ struct FakeDevice {
 
     int prepareCalls = 0;               ///< of prepareSequence() that a sequence of 1,000 tokens or more needs
     std::int64_t prepareUs = 0;         ///< each of them
+    bool savesWhileReading = true;
 
     // Faults: call number `failAt` (1: the next) of any that can fail gives `fault`.
     std::atomic<int> failAt = 0;
@@ -102,6 +103,7 @@ public:
     Result<void> draft(std::span<const engine::DraftEntry> entries, float leastChance,
                        std::span<engine::DraftChain> chains) override;
     std::string imageFormat() const override { return "fake " + m_device->name; }
+    bool savesWhileReading() const override { return m_device->savesWhileReading; }
     Result<engine::SequenceImage> imageOf(engine::SlotId slot, engine::ImageRows rows) override;
     Result<void> beginRestore(engine::SequenceRestore& restore) override;
     Result<void> continueRestore(engine::SequenceRestore& restore, std::int64_t atMost) override;
@@ -123,6 +125,7 @@ private:
     void append(Sequence& sequence, engine::TokenId id, bool wasRead, bool isAligned);
     void fillLogits(const Sequence& sequence, std::span<float> logits) const;
     void spend(std::int64_t us);
+    void takePrepared(std::int64_t tokens);
     int layoutOf(std::int64_t tokens) const { return tokens >= m_device->otherRowsFrom ? 1 : 0; }
 
     std::shared_ptr<FakeDevice> m_device;

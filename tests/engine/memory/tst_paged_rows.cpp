@@ -305,6 +305,18 @@ void TestPagedRows::rowsFromElsewhereLieWhereTheyArePut()
         QVERIFY(placed[7].onHost() && !placed[8].onHost());
     }
     QCOMPARE(t.device.inUse() + t.host.inUse(), std::int64_t(0));
+    { // a page outlives its rows for whoever shares it
+        std::shared_ptr<const SharedPage> page;
+        {
+            PagedRows placed(t.device, t.host);
+            QVERIFY(placed.place(3, 1, 2));
+            page = placed.share(1);
+        }
+        QVERIFY(page->onHost());
+        QCOMPARE(t.device.claimedBytes(), std::int64_t(0));
+        QCOMPARE(t.host.inUse(), std::int64_t(1));
+    }
+    QCOMPARE(t.host.inUse(), std::int64_t(0));
     PagedRows few(t.device, t.host);
     QVERIFY(few.place(2, 1, 1));
     QCOMPARE(t.device.inUse(), std::int64_t(2));

@@ -204,6 +204,54 @@ private slots:
         QCOMPARE(tokens, fakeAnswer(written, int(tokens.size())));
     }
 
+    void roomForASavedContextComesInPartsBesideWriters()
+    {
+        const auto context = someTokens(4'000, 1);
+        {
+            auto first = start();
+            first->run(first->ask(0, context, 0, 4'000));
+        }
+        auto second = start();
+        second->device->prepareCalls = 40;
+        second->device->prepareUs = 30'000;
+        const RequestId writer = second->ask(0, someTokens(64, 2), 15'000);
+        while (second->recorder.record(writer).tokens.empty())
+            second->scheduler->runRound();
+        second->device->onCall = [](const std::string& call) {
+            if (call == "step")
+                ::usleep(200); // so that the file is checked before the answer ends
+        };
+        const auto prompt = context + someTokens(30, 3);
+        const auto record = second->run(second->ask(1, prompt, 5, 4'000));
+        QCOMPARE(record.tokens, fakeAnswer(prompt, 5));
+        QCOMPARE(record.finished->stats.reusedTokens, roundDownToStride(4'000));
+        second->scheduler->cancel(writer);
+        const double gap = second->recorder.record(writer).finished->stats.worstGapMs;
+        QVERIFY2(gap >= 30.0 && gap <= 250.0, qPrintable(QString::number(gap))); // of 1,200 ms in all
+    }
+
+    /// Where saving on the way would slow the reading down, only what ends it early keeps what was read.
+    void aDeviceThatLosesBySavingIsNotAskedToWhileItReads()
+    {
+        const auto context = someTokens(12'000, 1);
+        {
+            Bench bench([&](FakeDevice& device, SchedulerOptions& options) {
+                options.savedContexts = m_dir.filePath("contexts").toStdString();
+                options.savedContextsQuota = 1 << 30;
+                options.modelHash = 1;
+                options.checkpointInterval = 1024;
+                options.saveReadingEveryUs = 0;
+                device.savesWhileReading = false;
+            });
+            bench.ask(0, context, 0, 12'000);
+            while (bench.device->tokensRead < 7'000)
+                bench.scheduler->runRound();
+            bench.scheduler->flushSavedContexts();
+            QCOMPARE(files().size(), 0);
+        }
+        QCOMPARE(files().size(), 1);
+    }
+
     void whatIsOpenedIsLetGoOfWhenNobodyWaitsForIt()
     {
         const auto context = someTokens(4000, 1);
