@@ -1,4 +1,5 @@
 #include "app/octavo_commands.h"
+#include "app/quit_signals.h"
 #include "app/window_options.h"
 #include "ui/run_window.h"
 
@@ -34,6 +35,8 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
                      "the terminal\n";
         return noDisplay;
     }
+    const octavo::app::QuitSignals quit; // as closing the window does
+    QObject::connect(&quit, &octavo::app::QuitSignals::asked, &application, &QApplication::quit);
     octavo::ui::WindowStart start;
     start.repositories = options->repositories;
     start.tokenBudget = options->tokenBudget;

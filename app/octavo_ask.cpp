@@ -1,6 +1,7 @@
 #include "app/octavo_ask.h"
 
 #include "agents/workbench.h"
+#include "app/quit_signals.h"
 #include "app/repository_options.h"
 #include "engine/cli/common.h"
 
@@ -79,7 +80,8 @@ class AskSession final : public QObject
 public:
     AskSession(agents::WorkbenchOptions options, agents::IngestOptions repository, const QStringList& questions,
                int numAgents, bool json, cli::Streams& streams)
-        : m_workbench(std::move(options))
+        : m_keeps(options.engine.savedContexts)
+        , m_workbench(std::move(options))
         , m_repository(std::move(repository))
         , m_numAgents(numAgents)
         , m_json(json)
@@ -97,6 +99,10 @@ public:
         connect(&m_workbench, &Workbench::ready, this, [this] { preview(); });
         connect(&m_workbench, &Workbench::contextChanged, this,
                 [this](const agents::ContextInfo& info) { contextChanged(info); });
+        connect(&m_quit, &QuitSignals::asked, this, [this] {
+            end(Error{ErrorCode::Cancelled, m_keeps.empty() ? "stopped; with --saved-contexts DIR what was read is kept"
+                                                            : "stopped; what was read is kept in " + m_keeps.string()});
+        });
         m_workbench.start();
         m_loop.exec();
         clearProgress();
@@ -319,6 +325,8 @@ private:
             m_streams.err << "\r\033[K" << std::flush;
     }
 
+    const std::filesystem::path m_keeps; ///< where what was read is kept; empty: nowhere
+    const QuitSignals m_quit;            ///< longer than the workbench, which keeps what was read as it goes
     agents::Workbench m_workbench;
     const agents::IngestOptions m_repository;
     const int m_numAgents;

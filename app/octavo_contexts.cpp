@@ -96,6 +96,10 @@ Result<void> runContexts(const cli::Arguments& arguments, cli::Streams& streams)
         return Error{ErrorCode::InvalidArgument, "remove takes ids or names of saved contexts, or --all"};
     const fs::path folder = arguments.has("--saved-contexts") ? fs::path(arguments.text("--saved-contexts"))
                                                               : defaultSavedContexts();
+    std::error_code looked;
+    if (arguments.has("--saved-contexts") && !fs::is_directory(folder, looked))
+        return Error{ErrorCode::NotFound, "--saved-contexts: " + folder.string() + " is no folder" +
+                                              (looked ? ": " + looked.message() : std::string())};
     auto all = agents::listSavedContexts(folder);
     if (!all) {
         Error error = all.error();

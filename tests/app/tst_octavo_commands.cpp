@@ -4,11 +4,14 @@
 #include "engine/scheduler/saved_context.h"
 #include "tests/agents/git_fixture.h"
 
+#include <QDir>
 #include <QJsonArray>
 #include <QJsonDocument>
 #include <QJsonObject>
 #include <QTemporaryDir>
+#include <QTimer>
 
+#include <csignal>
 #include <sstream>
 #include <unistd.h>
 
@@ -93,6 +96,43 @@ private slots:
         QCOMPARE(packed({"--include", "*.py"}), 1);
         QCOMPARE(packed({"--exclude", "*.py", "--exclude", "*.txt"}), 0);
         QCOMPARE(packed({"--budget", "50"}), 1);
+    }
+
+    /// Ctrl+C, and what a session's end sends: the reading goes on from there next time.
+    void aReadingThatASignalEndsIsKept()
+    {
+        GitFixture large;
+        for (int file = 0; file < 40; ++file) {
+            QByteArray text;
+            for (int i = 0; i < 90; ++i)
+                text += "def step_" + QByteArray::number(file) + "_" + QByteArray::number(i) + "(total):\n    return total * " +
+                        QByteArray::number(i * 7 + file) + "\n\n";
+            large.write("part_" + QByteArray::number(file) + ".py", text);
+        }
+        large.commit();
+        QTemporaryDir kept;
+        std::vector<std::string> words;
+        for (const QString& word : {QStringLiteral("ask"), QStringLiteral("--repo"), large.root(), QStringLiteral("--budget"),
+                                    QStringLiteral("90000"), QStringLiteral("--device"), QStringLiteral("cpu"),
+                                    QStringLiteral("--saved-contexts"), kept.path(), QStringLiteral("why?")})
+            words.push_back(word.toStdString());
+        std::istringstream in;
+        std::ostringstream out, err;
+        octavo::cli::Streams streams{in, out, err};
+        QTimer timer;
+        int turns = 0;
+        connect(&timer, &QTimer::timeout, this, [&] {
+            if (err.str().find("Reading") != std::string::npos && ++turns == 50) {
+                ::raise(SIGTERM);
+                ::raise(SIGTERM); // as who signals a process and its group
+            }
+        });
+        timer.start(100);
+        const int status = octavo::cli::runCommand("octavo", octavo::app::octavoCommands(), words, streams);
+        QVERIFY2(status != 0 && turns == 50, err.str().c_str());
+        QVERIFY2(err.str().find("stopped; what was read is kept in " + kept.path().toStdString()) != std::string::npos,
+                 err.str().c_str());
+        QCOMPARE(QDir(kept.path()).entryList({"*.context"}).size(), 1);
     }
 
     void questionsAreAnsweredInTheirOrder()
@@ -279,6 +319,7 @@ private slots:
 
     void aFolderForContextsThatCannotBeLookedAtIsOneSentence()
     {
+        QCOMPARE(run({"contexts", "verify", "--saved-contexts", "/nonexistent"}).status, 1);
         const Output refused = run({"contexts", "list", "--saved-contexts", "/tmp/" + QString(300, 'x')});
         QVERIFY(refused.status != 0);
         QVERIFY2(!refused.err.contains("an error inside"), refused.err.constData());
