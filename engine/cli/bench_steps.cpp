@@ -274,7 +274,15 @@ Result<void> compareDecoding(const Arguments& arguments, Streams& streams, Subje
     constexpr int stepsPerTurn = 24;
     constexpr const char* names[2] = {"sparse", "dense"};
     subject.backend.reset(); // two others take its memory
+    if (arguments.has("--sparse"))
+        return Error{ErrorCode::InvalidArgument, "--compare measures both kinds of steps; leave --sparse out"};
     OCTAVO_TRY(const std::unique_ptr<engine::Backend> sparse, openBackend(arguments, subject, engine::SparseMode::On));
+    const auto available = engine::availableMemory();
+    const std::int64_t weights = sparse->info().weightBytes;
+    if (sparse->info().path != "cuda" && available && available->freeBytes < weights)
+        return Error{ErrorCode::OutOfMemory, "--compare holds the weights twice: " + std::to_string(weights >> 20) +
+                                                 " MiB more are needed, " + std::to_string(available->freeBytes >> 20) +
+                                                 " MiB are free; measure --sparse on and --sparse off one after the other"};
     OCTAVO_TRY(const std::unique_ptr<engine::Backend> dense, openBackend(arguments, subject, engine::SparseMode::Off));
     engine::Backend* const backends[2] = {sparse.get(), dense.get()};
     std::vector<SlotId> contexts[2];

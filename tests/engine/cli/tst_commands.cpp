@@ -89,6 +89,8 @@ private slots:
         const double ratio = line["speedup_median"].get<double>();
         QVERIFY(line["speedup_quartiles"][0].get<double>() <= ratio);
         QVERIFY(line["speedup_quartiles"][1].get<double>() >= ratio);
+        const Run both = run({"bench", "decode", "--device", "cpu", "--context", "256", "--compare", "--sparse", "off"});
+        QVERIFY2(both.status == 2 && both.err.find("leave --sparse out") != std::string::npos, both.err.c_str());
         const Run refused = run({"bench", "prefill", "--compare"});
         QCOMPARE(refused.status, 2);
     }
