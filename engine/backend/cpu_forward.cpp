@@ -131,6 +131,7 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
             parts.take(own->context, groupRows * c.headDim);
             parts.take(own->tierRows, 2 * std::int64_t(cpu::pageTokens) * c.headDim);
             parts.take(own->tierScales, 2 * cpu::pageTokens);
+            parts.take(own->panelLogits, model.mtp ? rows * panelWidth : 0);
         };
         Parts measuredOwn(nullptr);
         layOutOwn(measuredOwn);

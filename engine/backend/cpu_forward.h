@@ -11,6 +11,8 @@
 #include "engine/backend/cpu_sequence.h"
 #include "engine/backend/cpu_sparse.h"
 
+#include <array>
+#include <limits>
 #include <span>
 
 namespace octavo::engine
@@ -21,6 +23,12 @@ struct CpuRows {
     CpuSequence* sequence = nullptr;
     std::span<const TokenId> tokens;
     std::int64_t position = 0; ///< of the first; the sequence's length, save for drafts
+};
+
+/// Sixteen outputs of the head and the largest of their logits; panel -1: none.
+struct LikelyPanel {
+    float largest = -std::numeric_limits<float>::infinity();
+    int panel = -1;
 };
 
 /// A chain of drafts on its way.
@@ -119,11 +127,15 @@ private:
         TokenId token = -1;
         std::int64_t position = 0;
     };
-    /// The largest logit of a thread's part of the vocabulary, and its sum of exponentials relative to that.
+    /// A part of the vocabulary: its likeliest panels, and its sum of exponentials relative to the first one's logit.
     struct DraftPart {
-        float largest = 0.0f;
+        std::array<LikelyPanel, 2> likely;
+        float sum = 0.0f;
+    };
+    static constexpr int draftParts = 64;
+    struct BestDraft {
         TokenId token = 0;
-        double sum = 0.0;
+        double chance = 0.0;
     };
     /// The best token of a thread's part of a row; -1: no logit is finite.
     struct BestToken {
@@ -136,6 +148,7 @@ private:
     void mtpAfterPrefill(int thread);
     void runDrafts(int thread);
     void mtpLogits(int thread);
+    BestDraft bestDraft(int row);
     /// Takes one token of each chain; false when none goes on.
     bool takeDrafts();
 
@@ -159,7 +172,8 @@ private:
     std::vector<float> m_ownLogits; // of drafts, and of steps that give tokens alone
     std::vector<std::vector<BestToken>> m_best; // by thread, then row
     TokenId m_bestBelow = 0;                    // 0: the logits are wanted
-    std::vector<std::vector<DraftPart>> m_draftParts; // by thread, then chain
+    std::vector<std::array<DraftPart, draftParts>> m_draftParts; // by chain
+    Input m_draftInput; // of the head, for the model's own
     float m_leastChance = 0.0f;
     bool m_draftsGoOn = false;
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// What the parts of CpuForward share: one thread's buffers. Included by cpu_forward.cpp, cpu_gdn.cpp and
-/// cpu_attention.cpp alone.
+/// What the parts of CpuForward share: one thread's buffers. Included by cpu_forward.cpp, cpu_gdn.cpp,
+/// cpu_attention.cpp and cpu_mtp.cpp alone.
 
 #include "engine/backend/cpu_forward.h"
 
@@ -32,6 +32,7 @@ struct CpuForward::Private {
     std::vector<kernels::cpu::GdnRow> gdnRows;
     std::int8_t* tierRows = nullptr;  // one page of one head: keys, values
     float* tierScales = nullptr;      // keys', values'
+    float* panelLogits = nullptr;     // (maxRows, 16), of thread 0: those of one panel of the head
 };
 
 /// Floats of a row that kernels read and write in full 16s.

@@ -186,6 +186,11 @@ Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const
         OCTAVO_TRY(model.mtp, loader.mtp(*weights->mtp));
         model.mtp->layer.kindIndex = model.attentionLayers;
         model.bytes += model.mtp->fc.bytes() + bytesOf(model.mtp->layer);
+        if (int8 && canQuantize(head)) {
+            OCTAVO_TRY(const QuantizedLinear rough, quantizeInt4(head, threads, GridSearch::First));
+            OCTAVO_TRY(model.mtp->roughHead, CpuLinear::pack(rough.weight));
+            model.bytes += model.mtp->roughHead->bytes();
+        }
     }
     model.quantized = loader.hasQuantized();
     model.source = std::move(weights);

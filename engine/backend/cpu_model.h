@@ -36,6 +36,8 @@ struct CpuMtp {
     CpuLinear fc; ///< embedding first, hidden row second
     std::vector<float> embeddingNorm, hiddenNorm, norm;
     CpuLayer layer; ///< its kindIndex follows those of the model's attention layers
+    /// The model's head in half the bytes, which says where the likeliest tokens are; empty where the head has no more.
+    std::optional<CpuLinear> roughHead;
 };
 
 struct CpuModel {

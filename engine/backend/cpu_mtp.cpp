@@ -1,20 +1,37 @@
 /// The MTP half of CpuForward: rows of keys and values that follow the prompt, and chains of drafts.
 ///
-/// Source   model-spec section 5. Row p joins the final hidden row of position p with the token at p + 1, has the
-/// rotary
+/// Source   model-spec section 5. Row p joins the final hidden row of position p with the token at p + 1, has the rotary
 ///          position and the KV slot p, and predicts the token at p + 2. Rows that nobody drafts from only leave their
 ///          keys and values behind: one product for the two inputs and those of k and v, a twentieth of a layer stack.
 
-#include "engine/backend/cpu_forward.h"
+#include "engine/backend/cpu_forward_private.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
+#include <numeric>
+#include <utility>
 
 namespace octavo::engine
 {
 
 namespace cpu = kernels::cpu;
 using cpu::panelWidth;
+
+namespace
+{
+
+/// Puts `found` among `likely`, which are in falling order, where it belongs.
+template <std::size_t N>
+void insert(LikelyPanel found, std::array<LikelyPanel, N>& likely)
+{
+    for (LikelyPanel& other : likely) {
+        if (found.largest > other.largest)
+            std::swap(found, other);
+    }
+}
+
+} // namespace
 
 void CpuForward::addUnfilled(CpuSequence& sequence)
 {
@@ -127,12 +144,10 @@ void CpuForward::draft(std::span<CpuDraft> chains, float leastChance)
         addUnfilled(*draft.sequence);
     m_rows = int(m_drafts.size());
     m_entries = m_draftRows;
-    const std::int64_t stride = (std::int64_t(m_config.vocabSize) + 15) / 16 * 16;
+    const std::int64_t stride = std::int64_t(cpu::panelCount(m_config.vocabSize)) * panelWidth;
     if (std::int64_t(m_ownLogits.size()) < m_rows * stride)
         m_ownLogits.resize(std::size_t(m_rows * stride));
-    m_draftParts.resize(std::size_t(m_pool.threads()));
-    for (auto& parts : m_draftParts)
-        parts.resize(std::max(parts.size(), chains.size()));
+    m_draftParts.resize(std::max(m_draftParts.size(), chains.size()));
     m_pool.run([this](int thread) { runDrafts(thread); });
     for (CpuDraft& draft : chains) {
         draft.sequence->unfilledHidden.clear();
@@ -158,35 +173,95 @@ void CpuForward::runDrafts(int thread)
     } while (m_draftsGoOn);
 }
 
+/// Logits by the rough head where there is one, and what takeDrafts() wants to know of each part of them. Parts are the
+/// same for any number of threads, and so are the drafts.
 void CpuForward::mtpLogits(int thread)
 {
     const CpuMtp& mtp = *m_model.mtp;
-    const int vocab = m_config.vocabSize;
-    const std::int64_t stride = (std::int64_t(vocab) + 15) / 16 * 16;
-    const Range panels = share(cpu::panelCount(vocab), thread);
-    const int begin = panels.begin * panelWidth, end = std::min(vocab, panels.end * panelWidth);
-    const Input input = prepare(thread, m_hidden, m_config.hiddenSize, m_rows, mtp.norm.data(), m_model.head);
-    linear(m_model.head, input, begin, end, m_ownLogits.data() + begin, stride);
-    if (thread == 0) // what the next row of each chain starts from
-        std::copy_n(input.x, std::int64_t(m_rows) * m_config.hiddenSize, m_final);
+    const CpuLinear& head = mtp.roughHead ? *mtp.roughHead : m_model.head;
+    const int vocab = m_config.vocabSize, panels = cpu::panelCount(vocab);
+    const std::int64_t stride = std::int64_t(panels) * panelWidth;
+    const auto firstPanel = [panels](int part) { return int(std::int64_t(panels) * part / draftParts); };
+    const Range parts = share(draftParts, thread);
+    const int begin = firstPanel(parts.begin) * panelWidth, end = firstPanel(parts.end) * panelWidth;
+    const Input input = prepare(thread, m_hidden, m_config.hiddenSize, m_rows, mtp.norm.data(), head);
+    linear(head, input, begin, std::min(vocab, end), m_ownLogits.data() + begin, stride);
+    if (thread == 0) {
+        m_draftInput = input;
+        std::copy_n(input.x, std::int64_t(m_rows) * m_config.hiddenSize, m_final); // what the next rows start from
+    }
     for (int r = 0; r < m_rows; ++r) {
-        DraftPart part{-INFINITY, TokenId(begin), 0.0};
         float* logits = m_ownLogits.data() + r * stride;
-        for (int i = begin; i < end; ++i) {
-            if (logits[i] > part.largest) {
-                part.largest = logits[i];
-                part.token = TokenId(i);
+        if (vocab < end)
+            std::fill(logits + vocab, logits + end, -INFINITY);
+        for (int p = parts.begin; p < parts.end; ++p) {
+            DraftPart& part = m_draftParts[std::size_t(r)][std::size_t(p)];
+            part = {};
+            for (int panel = firstPanel(p); panel < firstPanel(p + 1); ++panel) {
+                float largest = -INFINITY;
+                for (int i = panel * panelWidth; i < (panel + 1) * panelWidth; ++i)
+                    largest = std::max(largest, logits[i]);
+                insert({largest, panel}, part.likely);
+            }
+            std::array<float, panelWidth> sums{}; // side by side, as one sum would wait for itself
+            const float largest = part.likely.front().largest;
+            const int from = firstPanel(p) * panelWidth, count = firstPanel(p + 1) * panelWidth - from;
+            std::array<float, 16 * panelWidth> shifted;
+            for (int done = 0; done < count; done += int(shifted.size())) {
+                const int n = std::min(int(shifted.size()), count - done);
+                for (int i = 0; i < n; ++i)
+                    shifted[std::size_t(i)] = logits[from + done + i] - largest;
+                m_kernels.exponential(shifted.data(), n, shifted.data());
+                for (int i = 0; i < n; i += panelWidth) {
+                    for (int lane = 0; lane < panelWidth; ++lane)
+                        sums[std::size_t(lane)] += shifted[std::size_t(i + lane)];
+                }
+            }
+            part.sum = std::accumulate(sums.begin(), sums.end(), 0.0f);
+        }
+    }
+}
+
+/// The likeliest token of a row and its probability. Which of the likeliest panels holds it, the model's own head says.
+CpuForward::BestDraft CpuForward::bestDraft(int row)
+{
+    const int vocab = m_config.vocabSize;
+    const std::int64_t stride = std::int64_t(cpu::panelCount(vocab)) * panelWidth;
+    const auto& parts = m_draftParts[std::size_t(row)];
+    std::array<LikelyPanel, 4> likely;
+    for (const DraftPart& part : parts) {
+        for (const LikelyPanel& panel : part.likely)
+            insert(panel, likely);
+    }
+    const double rough = double(likely.front().largest);
+    double sum = 0.0; // of exponentials relative to `rough`
+    for (const DraftPart& part : parts)
+        sum += double(part.sum) * std::exp(double(part.likely.front().largest) - rough);
+    std::ranges::sort(likely, {}, &LikelyPanel::panel); // of equal tokens the first one counts
+    float largest = -INFINITY;
+    BestDraft best;
+    for (const LikelyPanel& found : likely) {
+        if (found.panel < 0)
+            continue;
+        const int first = found.panel * panelWidth, count = std::min(panelWidth, vocab - first);
+        float* logits = m_ownLogits.data() + row * stride + first;
+        if (m_model.mtp->roughHead) {
+            float* exact = m_private.front()->panelLogits;
+            linear(m_model.head, m_draftInput, first, first + count, exact, panelWidth);
+            exact += std::int64_t(row) * panelWidth;
+            for (int i = 0; i < count; ++i)
+                sum += std::exp(double(exact[i]) - rough) - std::exp(double(logits[i]) - rough);
+            logits = exact;
+        }
+        for (int i = 0; i < count; ++i) {
+            if (logits[i] > largest) {
+                largest = logits[i];
+                best.token = TokenId(first + i);
             }
         }
-        for (int i = begin; i < end; ++i)
-            logits[i] -= part.largest;
-        for (int i = end; i < (end + 15) / 16 * 16; ++i)
-            logits[i] = -INFINITY;
-        m_kernels.exponential(logits + begin, (end - begin + 15) / 16 * 16, logits + begin);
-        for (int i = begin; i < end; ++i)
-            part.sum += double(logits[i]);
-        m_draftParts[std::size_t(thread)][std::size_t(r)] = part;
     }
+    best.chance = std::exp(double(largest) - rough) / sum;
+    return best;
 }
 
 bool CpuForward::takeDrafts()
@@ -197,16 +272,8 @@ bool CpuForward::takeDrafts()
     std::size_t goesOn = 0;
     for (std::size_t r = 0; r < drafts.size(); ++r) {
         CpuDraft& draft = *drafts[r];
-        DraftPart best{-INFINITY, 0, 0.0};
-        const std::span parts = std::span(m_draftParts).first(std::size_t(m_pool.active()));
-        for (const auto& ofThread : parts) {
-            if (ofThread[r].largest > best.largest)
-                best = ofThread[r];
-        }
-        double sum = 0.0;
-        for (const auto& ofThread : parts)
-            sum += ofThread[r].sum * std::exp(double(ofThread[r].largest - best.largest));
-        const double chance = 1.0 / sum;
+        const BestDraft best = bestDraft(int(r));
+        const double chance = best.chance;
         draft.chance *= chance;
         if (!(draft.chance >= double(m_leastChance))) // a NaN ends it too
             continue;

@@ -32,7 +32,7 @@ float codeOf(float scaled)
 
 /// The scale with the least squared error over a group. The largest value goes near one end of the grid; how near is
 /// tried, as one large value need not be worth the precision of all the others.
-float bestScale(std::span<const float> group)
+float bestScale(std::span<const float> group, int grids)
 {
     float largest = 0.0f;
     for (const float w : group)
@@ -40,7 +40,7 @@ float bestScale(std::span<const float> group)
     if (largest == 0.0f)
         return 0.0f;
     float best = 0.0f, gain = 0.0f;
-    for (int i = 0; i < 10; ++i) {
+    for (int i = 0; i < grids; ++i) {
         const float inverse = -(7.0f + 0.25f * float(i)) / largest;
         float products = 0.0f, squares = 0.0f;
         for (const float w : group) {
@@ -93,8 +93,9 @@ bool canQuantize(const LinearWeight& weight)
            weight.inFeatures % 8 == 0;
 }
 
-Result<QuantizedLinear> quantizeInt4(const LinearWeight& weight, int threads)
+Result<QuantizedLinear> quantizeInt4(const LinearWeight& weight, int threads, GridSearch search)
 {
+    const int grids = search == GridSearch::Best ? 10 : 1;
     const std::size_t inputs = std::size_t(weight.inFeatures), outputs = std::size_t(weight.outFeatures);
     const std::size_t groups = (inputs + quantizedGroupSize - 1) / quantizedGroupSize;
     QuantizedLinear result;
@@ -115,7 +116,7 @@ Result<QuantizedLinear> quantizeInt4(const LinearWeight& weight, int threads)
         for (std::size_t g = 0; g < groups; ++g) {
             const std::size_t first = g * quantizedGroupSize;
             const std::span group = row.subspan(first, std::min<std::size_t>(quantizedGroupSize, inputs - first));
-            const std::uint16_t scale = halfFromFloat(bestScale(group));
+            const std::uint16_t scale = halfFromFloat(bestScale(group, grids));
             const float stored = floatFromHalf(scale), inverse = stored != 0.0f ? 1.0f / stored : 0.0f;
             result.scales[g * outputs + n] = scale;
             for (std::size_t k = 0; k < group.size(); k += 8) {

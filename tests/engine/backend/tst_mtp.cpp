@@ -6,6 +6,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 
 using namespace octavo;
@@ -23,16 +24,17 @@ private slots:
     void chainsOfTheCpuBackendMatchTheReference();
     void draftsDoNotDependOnHowTheSequenceCameAbout();
     void chainsInABatchEqualThoseAlone();
+    void chainsDoNotDependOnTheNumberOfThreads();
     void aChainEndsWhereItIsUnlikely();
     void aRejectedDraftLeavesNoTrace_data();
     void aRejectedDraftLeavesNoTrace();
     void aBackendWithoutMtpSaysSo();
 
 private:
-    std::unique_ptr<Backend> backend(bool mtp = true) const
+    std::unique_ptr<Backend> backend(bool mtp = true, int threads = 2) const
     {
         BackendOptions options;
-        options.threads = 2;
+        options.threads = threads;
         options.mtp = mtp;
         auto made = makeCpuBackend(m_model.config, m_model.weights, options);
         if (!made)
@@ -138,6 +140,7 @@ void TestMtp::chainsOfTheCpuBackendMatchTheReference()
     // int8 keys and values move a logit by a few hundredths: what is nearer than this is a tie.
     constexpr float tie = 0.3f;
     int chains = 0, ties = 0;
+    double farthest = 0.0, apart = 0.0; // of the chances, for which most logits come from a head of int4
     read(*cpu, slot, ids(0, 64));
     for (std::size_t t = 64; t + 2 < m_referenceRows; ++t) { // t tokens are in the sequence
         const DraftChain chain = draft(*cpu, slot, m_ids[t], 3);
@@ -146,6 +149,12 @@ void TestMtp::chainsOfTheCpuBackendMatchTheReference()
         const float largest = *std::ranges::max_element(logits);
         QVERIFY2(largest - logits[std::size_t(chain.tokens[0])] < tie, qPrintable(QString("position %1").arg(t)));
         ties += chain.tokens[0] != golden[t - 1];
+        double sum = 0.0;
+        for (const float logit : logits)
+            sum += std::exp(double(logit - largest));
+        const double wrong = std::abs(double(chain.chances[0]) - std::exp(double(logits[std::size_t(chain.tokens[0])] - largest)) / sum);
+        farthest = std::max(farthest, wrong);
+        apart += wrong / double(m_referenceRows - 66);
         if (t % 16 == 0) { // the reference goes the same way
             reference::LayerState state;
             state.keys.assign(m_firstState.keys.begin(), m_firstState.keys.begin() + std::ptrdiff_t(t * kvDim));
@@ -162,9 +171,11 @@ void TestMtp::chainsOfTheCpuBackendMatchTheReference()
         }
         step(*cpu, slot, ids(t, 1));
     }
-    qInfo("%d of %d first drafts differ from the goldens, all of them ties; %d chains checked", ties,
-          int(m_referenceRows) - 66, chains);
+    qInfo("%d of %d first drafts differ from the goldens, all of them ties; %d chains checked; chances are %.4f off, %.3f at most", ties,
+          int(m_referenceRows) - 66, chains, apart, farthest);
     QVERIFY(ties * 25 < int(m_referenceRows));
+    QVERIFY(apart < 0.02);
+    QVERIFY(farthest < 0.15);
 }
 
 void TestMtp::draftsDoNotDependOnHowTheSequenceCameAbout()
@@ -225,6 +236,21 @@ void TestMtp::chainsInABatchEqualThoseAlone()
     for (std::size_t i = 0; i < entries.size(); ++i) {
         QCOMPARE(together[i].tokens.size(), std::size_t(entries[i].most));
         QVERIFY(same(together[i], alone[i]));
+    }
+}
+
+void TestMtp::chainsDoNotDependOnTheNumberOfThreads()
+{
+    const auto one = backend(true, 1), three = backend(true, 3);
+    const SlotId ofOne = *one->createSequence(512), ofThree = *three->createSequence(512);
+    read(*one, ofOne, ids(0, 320));
+    read(*three, ofThree, ids(0, 320));
+    for (std::size_t t = 320; t < 400; ++t) {
+        const DraftChain expected = draft(*one, ofOne, m_ids[t], 3);
+        QCOMPARE(expected.tokens.size(), std::size_t(3));
+        QVERIFY2(same(draft(*three, ofThree, m_ids[t], 3), expected), qPrintable(QString("position %1").arg(t)));
+        step(*one, ofOne, ids(t, 1));
+        step(*three, ofThree, ids(t, 1));
     }
 }
 
