@@ -168,6 +168,8 @@ void Scheduler::recordDrafts(Task& task, int rows, int accepted, bool rejected)
         const int judged = task.ended ? accepted : std::min(task.passes, accepted + 1);
         for (int depth = 0; depth < judged; ++depth)
             agent.mtp.recordPass(depth, depth < accepted);
+        if (accepted == task.passes)
+            agent.mtp.recordUntried(task.passes);
     } else if (rows > 1) {
         agent.copies.record(task.draft.matched, accepted, rejected);
     }

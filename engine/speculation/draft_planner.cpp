@@ -31,18 +31,39 @@ void MtpAcceptance::record(float probability, bool accepted)
     chance += pace * ((accepted ? 1.0 : 0.0) - chance);
 }
 
+double MtpAcceptance::yield(int depth) const
+{
+    constexpr double start = 0.75, weight = 2.0; // that it counts for, in passes
+    double expected = start;
+    for (int i = 0; i <= depth; ++i)
+        expected = (m_kept[std::size_t(i)] + weight * expected) / (m_tried[std::size_t(i)] + weight);
+    return expected;
+}
+
 void MtpAcceptance::recordPass(int depth, bool kept)
 {
-    constexpr double pace = 0.08;
-    double& yield = m_yield[std::size_t(depth)];
-    yield += pace * ((kept ? 1.0 : 0.0) - yield);
+    constexpr double memory = 0.92;
+    double& tried = m_tried[std::size_t(depth)];
+    tried = memory * tried + 1.0;
+    m_kept[std::size_t(depth)] = memory * m_kept[std::size_t(depth)] + (kept ? 1.0 : 0.0);
+}
+
+void MtpAcceptance::fade(int depth, double memory)
+{
+    for (int i = depth; i < deepest; ++i) {
+        m_tried[std::size_t(i)] *= memory;
+        m_kept[std::size_t(i)] *= memory;
+    }
+}
+
+void MtpAcceptance::recordUntried(int depth)
+{
+    fade(depth, 0.95); // a failed try costs half a step, and a chain of two or three tokens two
 }
 
 void MtpAcceptance::recordUnused()
 {
-    constexpr double pace = 0.003; // a failed try costs half a step: one in a hundred tokens is cheap
-    for (double& yield : m_yield)
-        yield += pace * (startOfYield - yield);
+    fade(0, 0.99); // half a step: one in a hundred tokens is cheap
 }
 
 void StepCost::record(int rows, std::int64_t durationUs)

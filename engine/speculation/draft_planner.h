@@ -38,7 +38,8 @@ private:
 };
 
 /// How often one agent's MTP drafts are right: by the probability that the layer gives them, and by their place in the
-/// chain. Drifts back to its start while unused.
+/// chain. A place that was hardly tried is taken to be like the one before it, so that chains which go well grow. Drifts
+/// back to its start while unused.
 class MtpAcceptance
 {
 public:
@@ -49,20 +50,21 @@ public:
     void record(float probability, bool accepted);
 
     /// That another pass at `depth` (0: the first) yields a token that is kept, where all before were.
-    double yield(int depth) const { return m_yield[std::size_t(depth)]; }
+    double yield(int depth) const;
     void recordPass(int depth, bool kept);
+    /// A chain whose passes all yielded a token ended before `depth` as planned: what is known of the passes from there
+    /// on fades, so that one is tried again some day.
+    void recordUntried(int depth);
     void recordUnused();
 
 private:
+    void fade(int depth, double memory);
     static int bucket(float probability)
     {
         return probability < 0.5f ? 0 : probability < 0.8f ? 1 : probability < 0.95f ? 2 : 3;
     }
-    static constexpr double startOfYield = 0.75;
-
     std::array<double, 4> m_chance{0.4, 0.65, 0.85, 0.95};
-    std::array<double, deepest> m_yield{startOfYield, startOfYield, startOfYield, startOfYield,
-                                        startOfYield, startOfYield, startOfYield, startOfYield};
+    std::array<double, deepest> m_tried{}, m_kept{}; // decaying counts
 };
 
 /// What a step of a number of rows takes: a base and a cost per row, fitted to recent steps.

@@ -211,6 +211,56 @@ private slots:
         QCOMPARE(bestRate(acceptance, 4, 0.3, 11), bestRate(acceptance, 4, 0.3, 10));
         QVERIFY(bestRate(acceptance, 14, 0.3, 10) < 1.01);
     }
+
+    /// Each token takes half a step, so one pass alone hardly pays and eight do. They are reached from one pass only if
+    /// a pass that was never tried is expected to do as well as those before it.
+    void chainsThatGoWellGrow()
+    {
+        const StepCost cost = costOfRow(0.3);
+        MtpAcceptance mtp;
+        const MtpAcceptance* chain = &mtp;
+        int passes = 0;
+        for (int chains = 0; chains < 100; ++chains) {
+            passes = passesThatPay({1, 1.0}, {&chain, 1}, cost, 0.2, MtpAcceptance::deepest);
+            QVERIFY(passes > 0);
+            for (int depth = 0; depth < passes; ++depth)
+                mtp.recordPass(depth, true);
+        }
+        QCOMPARE(passes, MtpAcceptance::deepest);
+    }
+
+    /// The third pass fails twice and would always yield a token from then on.
+    void aPassThatFailedIsTriedAgainBehindChainsThatGoWell()
+    {
+        const StepCost cost = costOfRow(0.3);
+        MtpAcceptance mtp;
+        for (int i = 0; i < 30; ++i) {
+            for (int depth = 0; depth < 2; ++depth)
+                mtp.recordPass(depth, true);
+        }
+        mtp.recordPass(2, false);
+        mtp.recordPass(2, false);
+        const MtpAcceptance* chain = &mtp;
+        const auto passes = [&] { return passesThatPay({1, 1.0}, {&chain, 1}, cost, 0.2, MtpAcceptance::deepest); };
+        QCOMPARE(passes(), 2);
+        for (int chains = 0; chains < 100 && passes() == 2; ++chains)
+            mtp.recordUntried(2);
+        QVERIFY(passes() > 2);
+        for (int i = 0; i < 30; ++i) // and not again where it fails again
+            mtp.recordPass(2, false);
+        QCOMPARE(passes(), 2);
+    }
+
+private:
+    static StepCost costOfRow(double share)
+    {
+        StepCost cost;
+        for (int i = 0; i < 50; ++i) {
+            cost.record(1, 10'000);
+            cost.record(5, std::int64_t(10'000 * (1.0 + 4.0 * share)));
+        }
+        return cost;
+    }
 };
 
 QTEST_GUILESS_MAIN(TestPromptLookup)
