@@ -10,112 +10,178 @@ namespace
 {
 
 constexpr int convRowsPerBlock = 64;
+constexpr int convRowsAhead = 8; // that a thread loads before it uses the first
 
 constexpr int inputThreads = 256;
 constexpr int projectionRows = 8; // of x at a time, a warp for each
 static_assert(projectionRows == inputThreads / 32);
-constexpr int projectionChunks = 4; // of 2048 inputs: weights that are loaded before the wait
+constexpr int manyOutputs = 2; // of a block where there are more rows than that
 
-/// One output of the small bf16 projection, up to eight rows at a time: lanes over the inputs, then warps, whatever M.
-__device__ __forceinline__ void projectOutput(const GdnProjection& p, int output, float (&warpSums)[8][projectionRows],
-                                              float (&scales)[projectionRows])
-{
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
-    const __nv_bfloat16* weightRow = p.weights + int64_t(output) * p.x.cols;
-    uint4 weights[projectionChunks];
-#pragma unroll
-    for (int c = 0; c < projectionChunks; ++c) {
-        const int column = (c * inputThreads + int(threadIdx.x)) * 8;
-        weights[c] = column < p.x.cols ? *reinterpret_cast<const uint4*>(weightRow + column) : uint4{0, 0, 0, 0};
+/// Blocks of a layer's two small projections: eight rows each, and one output, or several where an input is then loaded
+/// for more than one.
+struct ProjectionGrid {
+    int rowBlocks, outputBlocks;
+
+    __host__ __device__ ProjectionGrid(int rows, int outputs)
+        : rowBlocks((rows + projectionRows - 1) / projectionRows)
+        , outputBlocks(rows > projectionRows ? (2 * outputs + manyOutputs - 1) / manyOutputs : 2 * outputs)
+    {
     }
-    waitForPreviousKernel();
-    for (int first = 0; first < p.x.rows; first += projectionRows) {
-        const int rows = min(projectionRows, p.x.rows - first);
-        float sums[projectionRows] = {};
-        const auto add = [&](int column, const uint4& bits) {
-            const uint32_t w[4] = {bits.x, bits.y, bits.z, bits.w};
+    __host__ __device__ int blocks() const { return rowBlocks * outputBlocks; }
+};
+
+/// Sums over the warp of some values that every lane brings, a power of two up to 32: a lane gets the one with index
+/// lane / (32 / Values). Values change hands by halves, so that each sum takes the additions of warpSum() alone.
+template <int Values, int Bit = 16>
+__device__ __forceinline__ float warpSums(const float (&values)[Values])
+{
+    if constexpr (Bit == 0) {
+        return values[0];
+    } else if constexpr (Values == 1) {
+        const float sum[1] = {values[0] + __shfl_xor_sync(fullMask, values[0], Bit)};
+        return warpSums<1, Bit / 2>(sum);
+    } else {
+        const bool upper = threadIdx.x & Bit;
+        float sums[Values / 2];
 #pragma unroll
-            for (int r = 0; r < projectionRows; ++r) {
-                if (r < rows) {
-                    const uint4 input = *reinterpret_cast<const uint4*>(p.x.data + (first + r) * p.x.stride + column);
-                    const uint32_t u[4] = {input.x, input.y, input.z, input.w};
-#pragma unroll
-                    for (int i = 0; i < 4; ++i) {
-                        const float2 a = unpackBf16(w[i]), b = unpackBf16(u[i]);
-                        sums[r] += a.x * b.x;
-                        sums[r] += a.y * b.y;
-                    }
-                }
-            }
-        };
-#pragma unroll
-        for (int c = 0; c < projectionChunks; ++c) {
-            const int column = (c * inputThreads + int(threadIdx.x)) * 8;
-            if (column < p.x.cols)
-                add(column, weights[c]);
+        for (int i = 0; i < Values / 2; ++i) {
+            const float kept = upper ? values[Values / 2 + i] : values[i];
+            const float sent = upper ? values[i] : values[Values / 2 + i];
+            sums[i] = kept + __shfl_xor_sync(fullMask, sent, Bit);
         }
-        for (int column = (projectionChunks * inputThreads + int(threadIdx.x)) * 8; column < p.x.cols;
-             column += inputThreads * 8)
-            add(column, *reinterpret_cast<const uint4*>(weightRow + column));
-#pragma unroll
-        for (int r = 0; r < projectionRows; ++r) {
-            const float sum = warpSum(sums[r]);
-            if (lane == 0)
-                warpSums[warp][r] = sum;
-        }
-        if (p.squares) { // a warp for each row
-            const int parts = p.x.cols / w4SquareValues;
-            float sum = 0.0f;
-            for (int at = lane; at < parts && warp < rows; at += 32)
-                sum += p.squares[int64_t(first + warp) * parts + at];
-            sum = warpSum(sum);
-            if (lane == 0)
-                scales[warp] = rsqrtf(sum / p.x.cols + p.eps);
-        }
-        __syncthreads();
-        if (int(threadIdx.x) < rows) {
-            float sum = 0.0f;
-#pragma unroll
-            for (int w = 0; w < inputThreads / 32; ++w)
-                sum += warpSums[w][threadIdx.x];
-            if (p.squares)
-                sum *= scales[threadIdx.x];
-            const int64_t row = first + int(threadIdx.x);
-            __nv_bfloat16* y = output < p.outputs ? p.y0 : p.y1;
-            y[row * p.outputs + output % p.outputs] = __float2bfloat16_rn(sum);
-        }
-        __syncthreads();
+        return warpSums<Values / 2, Bit / 2>(sums);
     }
 }
 
-/// Blocks of x below convBlocks convolve, the others (of y and z 0) compute an output of the projection each.
-__global__ void __launch_bounds__(inputThreads)
-    gdnInputKernel(const ConvSequence* sequences, int channels, const float* weights, int convBlocks,
+/// Some outputs of the small bf16 projection for eight rows: lanes over the inputs, then warps, whatever M.
+template <int Outputs>
+__device__ __forceinline__ void projectOutputs(const GdnProjection& p, int firstOutput, int first,
+                                               float (&sumsOfWarps)[8][manyOutputs * projectionRows],
+                                               float (&scales)[projectionRows])
+{
+    constexpr int values = Outputs * projectionRows;
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const __nv_bfloat16* weightRows[Outputs];
+#pragma unroll
+    for (int o = 0; o < Outputs; ++o)
+        weightRows[o] = p.weights + int64_t(min(firstOutput + o, 2 * p.outputs - 1)) * p.x.cols;
+    // Weights are on their way before the wait: in registers where these are not needed for more outputs.
+    constexpr int chunks = Outputs == 1 ? 4 : 0; // of 2048 inputs
+    uint4 weights[chunks ? chunks : 1];
+#pragma unroll
+    for (int c = 0; c < chunks; ++c) {
+        const int column = (c * inputThreads + int(threadIdx.x)) * 8;
+        weights[c] = column < p.x.cols ? *reinterpret_cast<const uint4*>(weightRows[0] + column) : uint4{0, 0, 0, 0};
+    }
+    if (chunks == 0) {
+        for (int column = threadIdx.x * 64; column < p.x.cols; column += inputThreads * 64) { // a line each
+#pragma unroll
+            for (int o = 0; o < Outputs; ++o)
+                prefetchLine(weightRows[o] + column);
+        }
+    }
+    waitForPreviousKernel();
+    const int rows = min(projectionRows, p.x.rows - first);
+    const __nv_bfloat16* x = p.x.data + first * p.x.stride;
+    float sums[values] = {};
+    const auto add = [&](int column, const uint4(&bits)[Outputs]) {
+        uint4 inputs[projectionRows];
+#pragma unroll
+        for (int r = 0; r < projectionRows; ++r) {
+            if (r < rows)
+                inputs[r] = *reinterpret_cast<const uint4*>(x + r * p.x.stride + column);
+        }
+#pragma unroll
+        for (int r = 0; r < projectionRows; ++r) {
+            if (r < rows) {
+                const uint32_t u[4] = {inputs[r].x, inputs[r].y, inputs[r].z, inputs[r].w};
+#pragma unroll
+                for (int o = 0; o < Outputs; ++o) {
+                    const uint32_t w[4] = {bits[o].x, bits[o].y, bits[o].z, bits[o].w};
+#pragma unroll
+                    for (int i = 0; i < 4; ++i) {
+                        const float2 a = unpackBf16(w[i]), b = unpackBf16(u[i]);
+                        sums[o * projectionRows + r] += a.x * b.x;
+                        sums[o * projectionRows + r] += a.y * b.y;
+                    }
+                }
+            }
+        }
+    };
+#pragma unroll
+    for (int c = 0; c < chunks; ++c) {
+        const int column = (c * inputThreads + int(threadIdx.x)) * 8;
+        const uint4 bits[Outputs] = {weights[c]};
+        if (column < p.x.cols)
+            add(column, bits);
+    }
+    for (int column = (chunks * inputThreads + int(threadIdx.x)) * 8; column < p.x.cols; column += inputThreads * 8) {
+        uint4 bits[Outputs];
+#pragma unroll
+        for (int o = 0; o < Outputs; ++o)
+            bits[o] = *reinterpret_cast<const uint4*>(weightRows[o] + column);
+        add(column, bits);
+    }
+    const float ofWarp = warpSums(sums);
+    if (lane % (32 / values) == 0)
+        sumsOfWarps[warp][lane / (32 / values)] = ofWarp;
+    if (p.squares) { // a warp for each row
+        const int parts = p.x.cols / w4SquareValues;
+        float sum = 0.0f;
+        for (int at = lane; at < parts && warp < rows; at += 32)
+            sum += p.squares[int64_t(first + warp) * parts + at];
+        sum = warpSum(sum);
+        if (lane == 0)
+            scales[warp] = rsqrtf(sum / p.x.cols + p.eps);
+    }
+    __syncthreads();
+    const int r = threadIdx.x % projectionRows, output = firstOutput + int(threadIdx.x) / projectionRows;
+    if (int(threadIdx.x) < values && r < rows && output < 2 * p.outputs) {
+        float sum = 0.0f;
+#pragma unroll
+        for (int w = 0; w < inputThreads / 32; ++w)
+            sum += sumsOfWarps[w][threadIdx.x];
+        if (p.squares)
+            sum *= scales[r];
+        __nv_bfloat16* y = output < p.outputs ? p.y0 : p.y1;
+        y[int64_t(first + r) * p.outputs + output % p.outputs] = __float2bfloat16_rn(sum);
+    }
+}
+
+/// The first blocks each compute outputs of the projection, the others convolve: convBlocks of them each some rows of
+/// one sequence.
+__global__ void __launch_bounds__(inputThreads, 3)
+    gdnInputKernel(const ConvSequence* sequences, int numSequences, int channels, const float* weights, int convBlocks,
                    const GdnProjection projection)
 {
-    __shared__ float warpSums[8][projectionRows], scales[projectionRows];
+    __shared__ float sumsOfWarps[8][manyOutputs * projectionRows], scales[projectionRows];
     allowDependentLaunch();
-    if (int(blockIdx.x) >= convBlocks) {
-        if (blockIdx.y == 0 && blockIdx.z == 0)
-            projectOutput(projection, int(blockIdx.x) - convBlocks, warpSums, scales);
+    const ProjectionGrid grid(projection.x.rows, projection.outputs);
+    int block = blockIdx.x;
+    if (block < grid.blocks()) {
+        const int first = block / grid.outputBlocks * projectionRows;
+        if (grid.rowBlocks == 1)
+            projectOutputs<1>(projection, block, 0, sumsOfWarps, scales);
         else
-            waitForPreviousKernel();
+            projectOutputs<manyOutputs>(projection, block % grid.outputBlocks * manyOutputs, first, sumsOfWarps,
+                                        scales);
         return;
     }
-    const ConvSequence s = sequences[blockIdx.y];
-    const int channel = (blockIdx.x * blockDim.x + threadIdx.x) * 2;
-    const int first = blockIdx.z * convRowsPerBlock;
+    block -= grid.blocks();
+    const ConvSequence s = sequences[block / convBlocks % numSequences];
+    const int channel = (block % convBlocks * inputThreads + int(threadIdx.x)) * 2;
+    const int chunk = block / convBlocks / numSequences, first = chunk * convRowsPerBlock;
     float4 w0{}, w1{};
     if (channel < channels) {
         w0 = *reinterpret_cast<const float4*>(weights + int64_t(channel) * 4);
         w1 = *reinterpret_cast<const float4*>(weights + int64_t(channel) * 4 + 4);
     }
     waitForPreviousKernel();
-    if (channel >= channels || (first >= s.rows && blockIdx.z > 0))
+    if (channel >= channels || (first >= s.rows && chunk > 0))
         return;
 
     // Row t of the stream: history is -3 - pending .. -1 - pending, pending up to -1, input from 0.
-    const auto at = [&](int t) -> float2 {
+    const auto bitsAt = [&](int t) -> uint32_t {
         const __nv_bfloat16* row;
         if (t >= 0)
             row = s.input + int64_t(t) * s.inputStride;
@@ -123,27 +189,41 @@ __global__ void __launch_bounds__(inputThreads)
             row = s.pending + int64_t(t + s.pendingRows) * channels;
         else
             row = s.history + int64_t(t + s.pendingRows + convHistory) * channels;
-        return unpackBf16(*reinterpret_cast<const uint32_t*>(row + channel));
+        return *reinterpret_cast<const uint32_t*>(row + channel);
     };
 
-    float2 u0 = at(first - 3), u1 = at(first - 2), u2 = at(first - 1);
-    const int end = min(s.rows, first + convRowsPerBlock);
-    for (int t = first; t < end; ++t) {
-        const float2 u3 = at(t);
-        const float y0 = w0.x * u0.x + w0.y * u1.x + w0.z * u2.x + w0.w * u3.x;
-        const float y1 = w1.x * u0.y + w1.y * u1.y + w1.z * u2.y + w1.w * u3.y;
-        *reinterpret_cast<uint32_t*>(s.output + int64_t(t) * channels + channel) = packBf16(silu(y0), silu(y1));
-        u0 = u1;
-        u1 = u2;
-        u2 = u3;
+    const bool moves = chunk == 0 && s.pendingRows + s.storeRows > 0;
+    uint32_t kept[convHistory] = {};
+    if (moves) {
+#pragma unroll
+        for (int i = 0; i < convHistory; ++i)
+            kept[i] = bitsAt(s.storeRows - convHistory + i);
     }
-
-    if (blockIdx.z == 0 && s.pendingRows + s.storeRows > 0) {
-        float2 kept[convHistory];
+    float2 u0 = unpackBf16(bitsAt(first - 3)), u1 = unpackBf16(bitsAt(first - 2)), u2 = unpackBf16(bitsAt(first - 1));
+    const int end = min(s.rows, first + convRowsPerBlock);
+    for (int base = first; base < end; base += convRowsAhead) {
+        uint32_t ahead[convRowsAhead];
+#pragma unroll
+        for (int i = 0; i < convRowsAhead; ++i)
+            ahead[i] = base + i < end ? bitsAt(base + i) : 0;
+#pragma unroll
+        for (int i = 0; i < convRowsAhead; ++i) {
+            if (base + i >= end)
+                break;
+            const float2 u3 = unpackBf16(ahead[i]);
+            const float y0 = w0.x * u0.x + w0.y * u1.x + w0.z * u2.x + w0.w * u3.x;
+            const float y1 = w1.x * u0.y + w1.y * u1.y + w1.z * u2.y + w1.w * u3.y;
+            *reinterpret_cast<uint32_t*>(s.output + int64_t(base + i) * channels + channel) =
+                packBf16(silu(y0), silu(y1));
+            u0 = u1;
+            u1 = u2;
+            u2 = u3;
+        }
+    }
+    if (moves) {
+#pragma unroll
         for (int i = 0; i < convHistory; ++i)
-            kept[i] = at(s.storeRows - convHistory + i);
-        for (int i = 0; i < convHistory; ++i)
-            *reinterpret_cast<uint32_t*>(s.history + int64_t(i) * channels + channel) = packBf16(kept[i].x, kept[i].y);
+            *reinterpret_cast<uint32_t*>(s.history + int64_t(i) * channels + channel) = kept[i];
     }
 }
 
@@ -153,6 +233,7 @@ constexpr int maxTokens = 16; // staged at a time
 struct GdnShared {
     float k[maxTokens][gdnHeadDim]; // normalised
     float q[maxTokens][gdnHeadDim]; // normalised and scaled
+    __nv_bfloat16 v[maxTokens][gdnHeadDim];
     float kq[maxTokens], decay[maxTokens], beta[maxTokens];
     float parts[2][4][2][gdnHeadDim]; // S^T k and S^T q of each quarter of the key rows, for two tokens in turn
     float o[maxTokens][gdnHeadDim];
@@ -202,6 +283,8 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
             const uint2 qBits = *reinterpret_cast<const uint2*>(row + keyHead * gdnHeadDim + lane * 4);
             const uint2 kBits =
                 *reinterpret_cast<const uint2*>(row + (layer.keyHeads + keyHead) * gdnHeadDim + lane * 4);
+            *reinterpret_cast<uint2*>(&shared.v[at][lane * 4]) =
+                *reinterpret_cast<const uint2*>(row + (2 * layer.keyHeads + head) * gdnHeadDim + lane * 4);
             const float2 q0 = unpackBf16(qBits.x), q1 = unpackBf16(qBits.y);
             const float2 k0 = unpackBf16(kBits.x), k1 = unpackBf16(kBits.y);
             const float qq = warpSum(q0.x * q0.x + q0.y * q0.y + q1.x * q1.x + q1.y * q1.y);
@@ -228,8 +311,7 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
 
         for (int t = base; t < stop; ++t) {
             const int at = t - base;
-            const uint2 vBits = *reinterpret_cast<const uint2*>(inputRow(t) + 2 * layer.keyHeads * gdnHeadDim +
-                                                                head * gdnHeadDim + column);
+            const uint2 vBits = *reinterpret_cast<const uint2*>(&shared.v[at][column]);
             const bool replay = t < s.pendingRows;
             float parts[8] = {}; // S^T k, then S^T q, of four columns
 #pragma unroll
@@ -341,13 +423,15 @@ __global__ void __launch_bounds__(inputThreads)
     const int64_t row = blockIdx.x;
     if (c.storeRows != 0 || row >= c.rows)
         return;
-    const auto* input = reinterpret_cast<const uint32_t*>(c.input + row * c.inputStride);
-    const auto* qkv = reinterpret_cast<const uint32_t*>(g.qkv + row * channels);
-    auto* keptInput = reinterpret_cast<uint32_t*>(c.pending + row * channels);
-    auto* keptQkv = reinterpret_cast<uint32_t*>(g.pendingQkv + row * channels);
-    for (int i = threadIdx.x; i < channels / 2; i += inputThreads) {
-        keptInput[i] = input[i];
-        keptQkv[i] = qkv[i];
+    const auto* input = reinterpret_cast<const uint4*>(c.input + row * c.inputStride);
+    const auto* qkv = reinterpret_cast<const uint4*>(g.qkv + row * channels);
+    auto* keptInput = reinterpret_cast<uint4*>(c.pending + row * channels);
+    auto* keptQkv = reinterpret_cast<uint4*>(g.pendingQkv + row * channels);
+#pragma unroll 4
+    for (int i = threadIdx.x; i < channels / 8; i += inputThreads) {
+        const uint4 a = input[i], b = qkv[i];
+        keptInput[i] = a;
+        keptQkv[i] = b;
     }
     for (int i = threadIdx.x; i < valueHeads; i += inputThreads) {
         g.pendingBeta[row * valueHeads + i] = g.beta[row * valueHeads + i];
@@ -368,9 +452,12 @@ cudaError_t launchGdnConv(const ConvSequence* sequences, int numSequences, int m
         return cudaSuccess;
     const int chunks = maxRows > convRowsPerBlock ? (maxRows + convRowsPerBlock - 1) / convRowsPerBlock : 1;
     const int convBlocks = (channels / 2 + inputThreads - 1) / inputThreads;
-    const dim3 grid(convBlocks + 2 * projection.outputs, numSequences, chunks);
-    OCTAVO_CUDA_TRY(launchDependent(gdnInputKernel, grid, inputThreads, 0, stream, sequences, channels, weights,
-                                    convBlocks, projection));
+    const ProjectionGrid projections(x.rows, projection.outputs);
+    const int64_t blocks = projections.blocks() + int64_t{convBlocks} * numSequences * chunks;
+    if (blocks > INT32_MAX)
+        return cudaErrorInvalidValue;
+    OCTAVO_CUDA_TRY(launchDependent(gdnInputKernel, dim3(unsigned(blocks)), inputThreads, 0, stream, sequences,
+                                    numSequences, channels, weights, convBlocks, projection));
     return cudaGetLastError();
 }
 

@@ -99,6 +99,7 @@ struct GdnSequence {
 /// After both launches above: the rows of every sequence that stored none become its pending ones.
 ///
 /// Shapes   the i-th of `conv` and of `gdn` are the same sequence's; pending has room for its rows, `maxRows` at most.
+///          Rows of both and pending ones begin on 16 bytes.
 /// Stream   enqueues on `stream`; numSequences == 0 does nothing.
 [[nodiscard]] cudaError_t launchGdnKeep(const ConvSequence* conv, const GdnSequence* gdn, int numSequences, int maxRows,
                                         const GdnLayer& layer, cudaStream_t stream);

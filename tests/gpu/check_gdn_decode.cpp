@@ -1,6 +1,7 @@
 #include "tests/gpu/checks.h"
 
 #include "kernels/cuda/gdn_decode.h"
+#include "kernels/cuda/w4_gemm.h"
 
 namespace octavo::gpu
 {
@@ -120,6 +121,52 @@ void checkGdnInput(Report& report)
     }
 }
 
+/// A row's outputs of the two projections, scaled by its norm or not, are those that it gets alone.
+void checkProjectedRows(Report& report)
+{
+    Random random(12);
+    for (const auto& [tokens, hidden, outputs] : {std::tuple{9, 5120, 48}, {32, 5120, 48}, {61, 1024, 3}}) {
+        const std::size_t parts = std::size_t(hidden) / w4SquareValues;
+        const DeviceArray<__nv_bfloat16> x(toBf16(randomBf16(random, std::size_t(tokens) * hidden)));
+        const DeviceArray<__nv_bfloat16> weights(toBf16(randomBf16(random, std::size_t(2 * outputs) * hidden, 0.1)));
+        std::vector<float> squares(std::size_t(tokens) * parts);
+        for (float& square : squares)
+            square = float(random.uniform(1.0, 60.0));
+        const DeviceArray<float> squaresDevice(squares), convWeights(std::vector<float>(8, 0.0f));
+        DeviceArray<__nv_bfloat16> history(6);
+        const DeviceArray<ConvSequence> nothing(
+            std::vector<ConvSequence>{{history.data(), nullptr, nullptr, nullptr, 0, 0, 0, 2}});
+        const auto project = [&](int first, int rows, bool scaled) {
+            DeviceArray<__nv_bfloat16> y0(std::size_t(rows) * outputs), y1(y0.size());
+            const GdnProjection projection{{x.data() + std::int64_t{first} * hidden, rows, hidden, hidden},
+                                           weights.data(),
+                                           y0.data(),
+                                           y1.data(),
+                                           outputs,
+                                           scaled ? squaresDevice.data() + std::int64_t(first * parts) : nullptr,
+                                           1e-6f};
+            OCTAVO_REQUIRE(launchGdnConv(nothing.data(), 1, 0, 2, convWeights.data(), projection, nullptr));
+            std::vector<float> values = toFloat(y0.download());
+            const std::vector<float> second = toFloat(y1.download());
+            values.insert(values.end(), second.begin(), second.end());
+            return values;
+        };
+        for (const bool scaled : {false, true}) {
+            const std::vector<float> all = project(0, tokens, scaled);
+            int others = 0;
+            for (int row = 0; row < tokens; ++row) {
+                const std::vector<float> alone = project(row, 1, scaled);
+                for (int half = 0; half < 2; ++half)
+                    others += std::memcmp(&alone[std::size_t(half * outputs)],
+                                          &all[std::size_t((half * tokens + row) * outputs)],
+                                          std::size_t(outputs) * sizeof(float)) != 0;
+            }
+            report.expect(others == 0, "gdn input: %d of %d rows are projected otherwise than alone", others,
+                          2 * tokens);
+        }
+    }
+}
+
 /// Rows of a verify become pending, those of a final step do not.
 void checkGdnKeep(Report& report)
 {
@@ -182,6 +229,7 @@ void checkGdnDecode(Report& report)
 {
     checkConv(report);
     checkGdnInput(report);
+    checkProjectedRows(report);
 
     Random random(3);
     for (const auto& [keyHeads, valueHeads] : {std::pair{1, 1}, {2, 4}, {2, 6}}) {

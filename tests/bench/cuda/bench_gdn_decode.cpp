@@ -19,6 +19,15 @@ void benchGdnDecode(Report& report)
     const DeviceArray<__nv_bfloat16> beta(toBf16(randomBf16(random, std::size_t(maxRows) * valueHeads)));
     const DeviceArray<__nv_bfloat16> gate(toBf16(randomBf16(random, std::size_t(maxRows) * valueDim)));
     const DeviceArray<float> convWeights(std::vector<float>(std::size_t(convDim) * 4, 0.25f));
+    constexpr int hidden = 5120, maxAgents = 8, projections = 2 * valueHeads;
+    const DeviceArray<__nv_bfloat16> x(toBf16(randomBf16(random, std::size_t(maxAgents) * maxRows * hidden)));
+    DeviceArray<__nv_bfloat16> projected(std::size_t(maxAgents) * maxRows * projections);
+    // More layers than L2 holds.
+    constexpr std::size_t projectionWeights = std::size_t(projections) * hidden;
+    DeviceArray<__nv_bfloat16> projection(projectionWeights * 3 * layers);
+    for (int i = 0; i < 3 * layers; ++i)
+        OCTAVO_REQUIRE(cudaMemcpy(projection.data() + i * projectionWeights, x.data(), projectionWeights * 2,
+                                  cudaMemcpyDeviceToDevice));
 
     struct Case {
         int agents, rows, pending;
@@ -55,12 +64,18 @@ void benchGdnDecode(Report& report)
         bandwidthLine(report, std::string("gdn") + suffix, us,
                       double(agents) *
                           (2.0 * double(stateFloats) * 4 + 2.0 * (rows + pending) * (convDim + 2 * valueDim)));
-        const double convUs = medianUs(layers, [&](int i, cudaStream_t stream) {
-            OCTAVO_REQUIRE(
-                launchGdnConv(convsDevice.data() + i * agents, agents, rows, convDim, convWeights.data(), {}, stream));
+        const double inputUs = medianUs(3 * layers, [&](int i, cudaStream_t stream) {
+            const GdnProjection both{{x.data(), agents * rows, hidden, hidden},
+                                     projection.data() + i * projectionWeights,
+                                     projected.data(),
+                                     projected.data() + std::size_t(agents) * rows * valueHeads,
+                                     valueHeads};
+            OCTAVO_REQUIRE(launchGdnConv(convsDevice.data() + i % layers * agents, agents, rows, convDim,
+                                         convWeights.data(), both, stream));
         });
-        bandwidthLine(report, std::string("gdn conv") + suffix, convUs,
-                      2.0 * agents * convDim * (6 + pending + 2 * rows) + 16.0 * convDim);
+        bandwidthLine(report, std::string("gdn input") + suffix, inputUs,
+                      2.0 * agents * convDim * (6 + pending + 2 * rows) + 16.0 * convDim + 2.0 * projectionWeights +
+                          2.0 * agents * rows * hidden);
     }
 }
 
