@@ -231,6 +231,16 @@ inline bool deviceHasSm90()
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess && major >= 9;
 }
 
+/// Of the current device; 1 where it cannot be asked.
+inline int deviceMultiprocessors()
+{
+    int device = 0, count = 1;
+    if (cudaGetDevice(&device) != cudaSuccess ||
+        cudaDeviceGetAttribute(&count, cudaDevAttrMultiProcessorCount, device) != cudaSuccess)
+        return 1;
+    return count;
+}
+
 /// Launches with programmatic stream serialization where the device has it: only for kernels that call
 /// waitForPreviousKernel() before they touch what another kernel writes or reads.
 template <typename... Params, typename... Args>

@@ -58,16 +58,24 @@ __device__ __forceinline__ int rankOf(bool flag, int* scratch, int& total)
 }
 
 /// The bin that holds the k-th largest, and how many lie above it. Every thread gets both. counts[] of `bins`, a
-/// multiple of the block's threads, bins <= 4096. The k-th exists.
+/// multiple of the block's threads, 16-byte aligned. The k-th exists.
 template <int Bins, int Threads>
 __device__ __forceinline__ int2 findBin(const uint32_t* counts, int k, int* scratch, int2* result)
 {
     constexpr int each = Bins / Threads;
     const int highest = Bins - 1 - threadIdx.x * each; // descending with the thread
     int own = 0;
+    if constexpr (each % 4 == 0) { // as few accesses as can be: threads' bins lie on the same banks
 #pragma unroll
-    for (int i = 0; i < each; ++i)
-        own += static_cast<int>(counts[highest - i]);
+        for (int i = 0; i < each; i += 4) {
+            const uint4 four = *reinterpret_cast<const uint4*>(counts + highest - i - 3);
+            own += static_cast<int>(four.x + four.y + four.z + four.w);
+        }
+    } else {
+#pragma unroll
+        for (int i = 0; i < each; ++i)
+            own += static_cast<int>(counts[highest - i]);
+    }
     int total;
     int above = exclusiveScan(own, scratch, total);
     if (above < k && above + own >= k) {

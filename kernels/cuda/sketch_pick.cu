@@ -4,15 +4,19 @@
 #include "kernels/cuda/select_math.cuh"
 #include "kernels/cuda/sketch_math.cuh"
 
+#include <algorithm>
+
 namespace octavo::kernels::cuda
 {
 namespace
 {
 
-constexpr int groupThreads = 1024; // a group each
-constexpr int groupBlockTokens = groupThreads * sketchGroupTokens;
-constexpr int tokenThreads = 512; // a group each
-constexpr int tokenBlockTokens = tokenThreads * sketchGroupTokens;
+constexpr int groupThreads = 1024; // a group each, of every round
+constexpr int groupRoundTokens = groupThreads * sketchGroupTokens;
+constexpr int tokenThreads = 512; // a group each, of every round
+constexpr int tokenRoundTokens = tokenThreads * sketchGroupTokens;
+constexpr int tokenWarps = tokenThreads / 32;
+constexpr int warpCandidates = 64; // that a warp gathers before it writes them
 constexpr int blockGroups = sketchBlockTokens / sketchGroupTokens;
 constexpr int blockTiles = sketchBlockTokens / sketchTileTokens;
 constexpr int pickThreads = 1024;
@@ -95,7 +99,8 @@ __device__ __forceinline__ uint32_t groupThreshold(const SketchQuery& query, int
     return threshold;
 }
 
-/// The keys of groups. The block of a query that ends last finds the key that the k-th largest of them reaches.
+/// The keys of groups: a query's blocks take rounds of groups in turn. The block that ends last finds the key that the
+/// k-th largest of them reaches.
 template <int GroupHeads>
 __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQuery* queries, int heads, int kvHeads)
 {
@@ -106,37 +111,41 @@ __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQu
     __shared__ bool isLast;
     allowDependentLaunch();
     const SketchQuery query = queries[blockIdx.y];
-    const int firstBlock = query.begin / groupBlockTokens, lastBlock = (query.end - 1) / groupBlockTokens;
+    const int firstRound = query.begin / groupRoundTokens, endRound = (query.end - 1) / groupRoundTokens + 1;
     bins[threadIdx.x] = 0;
     waitForPreviousKernel();
-    if (int(blockIdx.x) < firstBlock || int(blockIdx.x) > lastBlock)
+    if (firstRound + int(blockIdx.x) >= endRound)
         return;
-    const int group = blockIdx.x * groupThreads + threadIdx.x;
-    const bool wanted = groupWanted(group, query);
     const int groupHeads = GroupHeads ? GroupHeads : heads / kvHeads;
     const int64_t headStride =
         int64_t(query.sketch.capacityTiles) * (sketchTileTokens / sketchGroupTokens) * groupHeads;
-    const __half* maxima = query.maxima + int64_t(group) * groupHeads;
     constexpr int early = GroupHeads ? 4 : 0, pairs = GroupHeads ? GroupHeads / 2 : 1;
-    __half2 ahead[early ? early : 1][pairs]; // on their way while the lines are made
+    __half2 ahead[early ? early : 1][pairs]; // a round's products on their way, first while the lines are made
+    const auto groupOf = [&](int round) { return round * groupThreads + int(threadIdx.x); };
+    const auto load = [&](int round) {
+        const bool wanted = round < endRound && groupWanted(groupOf(round), query);
+        const __half* maxima = query.maxima + int64_t(groupOf(round)) * groupHeads;
 #pragma unroll
-    for (int kvHead = 0; kvHead < early; ++kvHead) {
+        for (int kvHead = 0; kvHead < early; ++kvHead) {
 #pragma unroll
-        for (int h = 0; h < pairs; ++h)
-            ahead[kvHead][h] = wanted && kvHead < kvHeads
-                                   ? *reinterpret_cast<const __half2*>(maxima + kvHead * headStride + 2 * h)
-                                   : __half2{};
-    }
+            for (int h = 0; h < pairs; ++h)
+                ahead[kvHead][h] = wanted && kvHead < kvHeads
+                                       ? *reinterpret_cast<const __half2*>(maxima + kvHead * headStride + 2 * h)
+                                       : __half2{};
+        }
+    };
+    load(firstRound + int(blockIdx.x));
     for (int head = threadIdx.x / 32; head < heads; head += groupThreads / 32) {
         const float2 line = headLine(query, head, heads);
         if (threadIdx.x % 32 == 0) {
             lines[head] = line;
-            if (int(blockIdx.x) == firstBlock)
+            if (blockIdx.x == 0)
                 query.lines[head] = line;
         }
     }
     __syncthreads();
-    if (wanted) {
+    for (int round = firstRound + int(blockIdx.x); round < endRound; round += int(gridDim.x)) {
+        const int group = groupOf(round);
         float best = -INFINITY;
         const auto use = [&](float product, int head) {
             best = fmaxf(best, __fmaf_rn(product, lines[head].x, lines[head].y));
@@ -151,6 +160,10 @@ __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQu
                 }
             }
         }
+        load(round + int(gridDim.x));
+        if (!groupWanted(group, query))
+            continue;
+        const __half* maxima = query.maxima + int64_t(group) * groupHeads;
         for (int kvHead = early; kvHead < kvHeads; ++kvHead) {
             for (int h = 0; h < groupHeads; ++h)
                 use(__half2float(maxima[kvHead * headStride + h]), kvHead * groupHeads + h);
@@ -165,7 +178,7 @@ __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQu
     __threadfence();
     __syncthreads();
     if (threadIdx.x == 0)
-        isLast = atomicAdd(query.counters + Arrivals, 1) == lastBlock - firstBlock;
+        isLast = atomicAdd(query.counters + Arrivals, 1) == min(int(gridDim.x), endRound - firstRound) - 1;
     __syncthreads();
     if (!isLast)
         return;
@@ -174,7 +187,7 @@ __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQu
     query.histogram[threadIdx.x] = 0;
     __syncthreads();
     const uint32_t threshold =
-        groupThreshold(query, firstBlock * groupThreads, (lastBlock + 1) * groupThreads, bins, scratch, &found);
+        groupThreshold(query, firstRound * groupThreads, endRound * groupThreads, bins, scratch, &found);
     if (threadIdx.x == 0) {
         query.counters[Arrivals] = 0;
         query.counters[Threshold] = int(threshold);
@@ -187,7 +200,7 @@ struct Selection {
     float2* lines;           ///< (kvHeads, 8): of heads that are not there, (0, -infinity)
 };
 
-constexpr int selectionBytes(int kvHeads)
+__host__ __device__ constexpr int selectionBytes(int kvHeads)
 {
     return kvHeads * int(32 * sizeof(SketchOperand) + sketchMaxHeads * sizeof(float2));
 }
@@ -248,54 +261,96 @@ __device__ __forceinline__ void forTokensOfGroups(const SketchQuery& query, cons
     use(inside ? token : -1, sketchFixedKey(t == 0 ? first : second));
 }
 
-/// Keys of all tokens in the groups that reach the threshold: k of the tokens reach it at least.
-__global__ void __launch_bounds__(tokenThreads) sketchTokenKernel(const SketchQuery* queries, int heads, int kvHeads)
+/// Starts to bring what forTokensOfGroups() reads of a group.
+__device__ __forceinline__ void prefetchGroup(const SketchQuery& query, int group, int kvHeads)
 {
-    extern __shared__ __align__(16) uint8_t shared[];
-    uint2* out = reinterpret_cast<uint2*>(shared); // (tokenBlockTokens)
-    __shared__ int list[tokenThreads];
-    __shared__ int listed, written, base;
+    const int64_t tiles = query.sketch.capacityTiles;
+    const int block = group / blockGroups, inBlock = group % blockGroups;
+    const uint8_t* codes = query.sketch.codes + int64_t(block) * blockTiles * sketchTileBytes + inBlock * 64;
+    const __half* scales = query.sketch.scales + int64_t(block) * sketchBlockTokens + inBlock * 8;
+    for (int kvHead = 0; kvHead < kvHeads; ++kvHead) {
+#pragma unroll
+        for (int tile = 0; tile < blockTiles; ++tile)
+            prefetchLine(codes + (kvHead * tiles + tile) * sketchTileBytes);
+        prefetchLine(scales + kvHead * tiles * sketchTileTokens);
+    }
+}
+
+/// Keys of all tokens in the groups that reach the threshold: k of the tokens reach it at least. A query's blocks take
+/// rounds of groups in turn; `listRoom`: groups of the rounds of one block.
+__global__ void __launch_bounds__(tokenThreads, 2)
+    sketchTokenKernel(const SketchQuery* queries, int heads, int kvHeads, int listRoom)
+{
+    extern __shared__ __align__(16) uint8_t shared[]; // the selection, then the list
+    __shared__ uint2 gathered[tokenWarps][warpCandidates];
+    __shared__ int listed;
     allowDependentLaunch();
     const SketchQuery query = queries[blockIdx.y];
     if (threadIdx.x == 0)
-        listed = written = 0;
+        listed = 0;
     waitForPreviousKernel();
-    const int firstBlock = query.begin / tokenBlockTokens;
-    if (int(blockIdx.x) < firstBlock || int(blockIdx.x) * tokenBlockTokens >= query.end || query.k <= 0)
+    const int firstRound = query.begin / tokenRoundTokens + int(blockIdx.x);
+    if (firstRound * tokenRoundTokens >= query.end || query.k <= 0)
         return;
+    static_assert(sketchMaxTokens / sketchGroupTokens <= 1 << 16);
+    uint16_t* list = reinterpret_cast<uint16_t*>(shared + selectionBytes(kvHeads));
     const uint32_t threshold = uint32_t(__ldcg(query.counters + Threshold));
-    const int group = blockIdx.x * tokenThreads + threadIdx.x;
-    const bool wanted = groupWanted(group, query);
-    const uint32_t groupKey = wanted ? query.groupKeys[group] : 0;
-    const Selection selection = prepareSelection(shared + tokenBlockTokens * sizeof(uint2), query, heads, kvHeads);
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const Selection selection = prepareSelection(shared, query, heads, kvHeads);
     __syncthreads();
-    if (wanted && groupKey >= threshold)
-        list[atomicAdd(&listed, 1)] = group;
+    constexpr int ahead = 4; // rounds whose keys are loaded together
+    for (int base = 0; base < listRoom; base += ahead * tokenThreads) {
+        uint32_t keys[ahead];
+        const auto groupAt = [&](int i) {
+            return (firstRound + (base / tokenThreads + i) * int(gridDim.x)) * tokenThreads + int(threadIdx.x);
+        };
+        const auto wanted = [&](int i) { return base + i * tokenThreads < listRoom && groupWanted(groupAt(i), query); };
+#pragma unroll
+        for (int i = 0; i < ahead; ++i)
+            keys[i] = wanted(i) ? query.groupKeys[groupAt(i)] : 0;
+#pragma unroll
+        for (int i = 0; i < ahead; ++i) {
+            const bool reaches = wanted(i) && keys[i] >= threshold;
+            const unsigned all = __ballot_sync(fullMask, reaches);
+            int at = 0;
+            if (lane == 0 && all)
+                at = atomicAdd(&listed, __popc(all));
+            at = __shfl_sync(fullMask, at, 0) + __popc(all & ((1u << lane) - 1));
+            if (reaches) {
+                list[at] = uint16_t(groupAt(i));
+                prefetchGroup(query, groupAt(i), kvHeads);
+            }
+        }
+    }
     __syncthreads();
-    const int lane = threadIdx.x % 32;
-    for (int pair = threadIdx.x / 32 * 2; pair < listed; pair += tokenThreads / 32 * 2) {
+    int mine = 0; // candidates that the warp has gathered
+    const auto write = [&] {
+        __syncwarp();
+        int at = 0;
+        if (lane == 0)
+            at = atomicAdd(query.counters + Candidates, mine);
+        at = __shfl_sync(fullMask, at, 0);
+        for (int i = lane; i < mine; i += 32) {
+            if (at + i < sketchMaxCandidates)
+                query.candidates[at + i] = gathered[warp][i];
+        }
+        __syncwarp();
+        mine = 0;
+    };
+    for (int pair = warp * 2; pair < listed; pair += tokenWarps * 2) {
         forTokensOfGroups(query, selection, kvHeads, list[pair], pair + 1 < listed ? list[pair + 1] : -1,
                           [&](int token, uint32_t key) {
                               const bool taken = token >= 0 && key >= threshold;
                               const unsigned all = __ballot_sync(fullMask, taken);
-                              int at = 0;
-                              if (lane == 0 && all)
-                                  at = atomicAdd(&written, __popc(all));
-                              at = __shfl_sync(fullMask, at, 0) + __popc(all & ((1u << lane) - 1));
+                              if (mine + __popc(all) > warpCandidates)
+                                  write();
                               if (taken)
-                                  out[at] = uint2{key, uint32_t(token)};
+                                  gathered[warp][mine + __popc(all & ((1u << lane) - 1))] = uint2{key, uint32_t(token)};
+                              mine += __popc(all);
                           });
     }
-    __syncthreads();
-    if (written == 0)
-        return;
-    if (threadIdx.x == 0)
-        base = atomicAdd(query.counters + Candidates, written);
-    __syncthreads();
-    for (int i = threadIdx.x; i < written; i += tokenThreads) {
-        if (base + i < sketchMaxCandidates)
-            query.candidates[base + i] = out[i];
-    }
+    if (mine > 0)
+        write();
 }
 
 /// The k-th largest key among the candidates and how many of that key are needed, by radix.
@@ -442,9 +497,10 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
     uint32_t words[wordsPerThread];
     int picked = 0, total;
 #pragma unroll
-    for (int i = 0; i < wordsPerThread; ++i) {
-        words[i] = taken[firstWord + i];
-        picked += __popc(words[i]);
+    for (int i = 0; i < wordsPerThread; i += 4) {
+        const uint4 four = *reinterpret_cast<const uint4*>(taken + firstWord + i);
+        words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
+        picked += __popc(four.x) + __popc(four.y) + __popc(four.z) + __popc(four.w);
     }
     int at = exclusiveScan(picked, scratch, total);
 #pragma unroll
@@ -475,15 +531,20 @@ cudaError_t launchSketchPick(const SketchQuery* queries, int numQueries, const S
     const auto groupKernel = groupHeads == 6   ? sketchGroupKernel<6>
                              : groupHeads == 2 ? sketchGroupKernel<2>
                                                : sketchGroupKernel<0>;
-    const auto blocks = [&](int tokens) {
-        return dim3(static_cast<unsigned>((maxTokens + tokens - 1) / tokens), numQueries);
+    // Few blocks to a query where there are many queries, as each of them first makes what all its groups need.
+    const auto blocks = [&](int roundTokens, int perMultiprocessor) {
+        const std::int64_t rounds = (maxTokens + roundTokens - 1) / roundTokens;
+        return std::clamp<std::int64_t>(perMultiprocessor * deviceMultiprocessors() / numQueries, 1, rounds);
     };
-    OCTAVO_CUDA_TRY(
-        launchDependent(groupKernel, blocks(groupBlockTokens), groupThreads, 0, stream, queries, heads, kvHeads));
-    const int tokenBytes = tokenBlockTokens * int(sizeof(uint2)) + selectionBytes(kvHeads);
+    const dim3 groupGrid(static_cast<unsigned>(blocks(groupRoundTokens, 1)), numQueries);
+    OCTAVO_CUDA_TRY(launchDependent(groupKernel, groupGrid, groupThreads, 0, stream, queries, heads, kvHeads));
+    const dim3 tokenGrid(static_cast<unsigned>(blocks(tokenRoundTokens, 2)), numQueries);
+    const int rounds = static_cast<int>((maxTokens + tokenRoundTokens - 1) / tokenRoundTokens);
+    const int listRoom = (rounds + int(tokenGrid.x) - 1) / int(tokenGrid.x) * tokenThreads;
+    const int tokenBytes = selectionBytes(kvHeads) + listRoom * int(sizeof(std::uint16_t));
     OCTAVO_CUDA_TRY(cudaFuncSetAttribute(sketchTokenKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, tokenBytes));
-    OCTAVO_CUDA_TRY(launchDependent(sketchTokenKernel, blocks(tokenBlockTokens), tokenThreads, tokenBytes, stream,
-                                    queries, heads, kvHeads));
+    OCTAVO_CUDA_TRY(launchDependent(sketchTokenKernel, tokenGrid, tokenThreads, tokenBytes, stream, queries, heads,
+                                    kvHeads, listRoom));
     constexpr int pickBytes = (maxWords + firstBins) * 4 + (pickThreads + nearbyCandidates) * int(sizeof(uint2));
     static_assert(selectionBytes(sketchMaxKvHeads) <= nearbyCandidates * int(sizeof(uint2)));
     OCTAVO_CUDA_TRY(cudaFuncSetAttribute(sketchPickKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, pickBytes));

@@ -394,7 +394,14 @@ void checkBatches(Report& report)
     Random random(32);
     constexpr int heads = 24, kvHeads = 4, k = 2048;
     std::vector<Sequence> sequences;
-    for (const auto& [begin, end, rows] : {std::tuple{64, 30000, 1}, {0, 9000, 8}, {128, 16385, 3}, {64, 70000, 2}})
+    // So many that a block of a query takes several rounds of its groups, where a query alone has a block for each.
+    for (const auto& [begin, end, rows] : {std::tuple{64, 30000, 1},
+                                           {0, 9000, 8},
+                                           {128, 16385, 3},
+                                           {64, 70000, 2},
+                                           {16384, 100001, 8},
+                                           {50000, 66000, 8},
+                                           {0, 98304, 8}})
         sequences.emplace_back(random, heads, kvHeads, begin, end, rows, k, Pattern::Random);
     std::vector<SketchQuery> queries;
     std::vector<SketchRows> rows;
@@ -413,7 +420,7 @@ void checkBatches(Report& report)
     const DeviceArray<SketchRows> rowsDevice(rows);
     for (int round = 0; round < 5; ++round) {
         OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data(), int(queries.size()), rowsDevice.data(), int(rows.size()),
-                                        8, heads, kvHeads, 70002, nullptr));
+                                        8, heads, kvHeads, 100008, nullptr));
         std::size_t at = 0;
         for (std::size_t s = 0; s < sequences.size(); ++s) {
             for (int r = 0; r < sequences[s].rows; ++r, ++at)
