@@ -35,6 +35,9 @@ struct BackendOptions {
     /// Drafts of a GPU's MTP layer are looked for among the first so many ids, which byte-level BPE gives to the commonest
     /// tokens, so that a pass reads that part of the head alone; 0: all. No answer depends on it.
     int draftVocabulary = 98'304;
+    /// A GPU drafts by that part of a head of floats in int4, a copy beside the head, where the copy is less than a
+    /// hundredth of its memory. No answer depends on it.
+    bool quantizeDrafts = true;
     /// A GPU keeps a head of floats in int4, a quarter of the memory and the time to read it; answers change a little.
     bool quantizeHead = false;
     /// A GPU reads whole blocks of 64 tokens through kernels for many rows; off: all through those of decode.

@@ -152,7 +152,6 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_budget = options.memoryBudgetBytes;
     OCTAVO_TRY(m_stream, CudaStream::create());
     OCTAVO_TRY(m_model, CudaModel::load(m_config, weights, options));
-    m_draftHead = m_model.head.firstOutputs(options.draftVocabulary);
 
     const ModelConfig& c = m_config;
     const std::int64_t limit = options.contextLimit > 0 ? options.contextLimit : c.maxPositions;

@@ -318,7 +318,6 @@ private:
     std::int64_t m_memoryTotal = 0, m_budget = 0;
     CudaStream m_stream;
     CudaModel m_model;
-    CudaLinear m_draftHead; ///< what MTP chooses its drafts by
     GdnOffsets m_gdnOffsets;
     WorkLayout m_work;
     TableLayout m_tables;

@@ -185,6 +185,19 @@ Result<CudaLinear> CudaModel::uploadQuantized(const LinearWeight& weight)
     return linear;
 }
 
+Result<CudaLinear> CudaModel::uploadDraftHead(const LinearWeight& weight, const BackendOptions& options)
+{
+    const CudaLinear first = head.firstOutputs(options.draftVocabulary);
+    std::size_t freeBytes = 0, totalBytes = 0;
+    OCTAVO_CHECK(checkCuda(cudaMemGetInfo(&freeBytes, &totalBytes), "tell how much memory it has"));
+    const std::int64_t bytes = w4PackedBytes(first.outFeatures(), first.inFeatures());
+    if (head.int4.units || !options.quantizeDrafts || !canQuantize(weight) || bytes > std::int64_t(totalBytes / 100))
+        return first;
+    LinearWeight part = weight;
+    part.outFeatures = first.outFeatures();
+    return uploadQuantized(part);
+}
+
 Result<CudaLinear> CudaModel::uploadGated(const LinearWeight& gate, const LinearWeight& up)
 {
     const int width = gate.outFeatures, outFeatures = 2 * width, inFeatures = gate.inFeatures;
@@ -269,6 +282,7 @@ Result<CudaModel> CudaModel::load(const ModelConfig& config, const ModelWeights&
         const MtpWeights& source = *weights.mtp;
         const LinearWeight* fc = &source.fc;
         CudaMtp& mtp = model.mtp.emplace();
+        OCTAVO_TRY(model.draftHead, model.uploadDraftHead(*head, options));
         OCTAVO_TRY(mtp.fc, model.upload(std::span(&fc, 1)));
         OCTAVO_TRY(mtp.embeddingNorm, model.upload(source.preFcNormEmbedding));
         OCTAVO_TRY(mtp.hiddenNorm, model.upload(source.preFcNormHidden));

@@ -75,14 +75,15 @@ public:
     static Result<void> check(const ModelConfig& config);
 
     /// Packs and copies every weight to the current device. Needs check(). On error nothing stays allocated.
-    /// Of the options those that say what to load and how: mtp, quantizeHead; `cancel` is looked at between layers,
-    /// then Cancelled.
+    /// Of the options those that say what to load and how: mtp, quantizeHead, quantizeDrafts, draftVocabulary; `cancel`
+    /// is looked at between layers, then Cancelled.
     static Result<CudaModel> load(const ModelConfig& config, const ModelWeights& weights,
                                   const BackendOptions& options);
 
     std::vector<CudaLayer> layers;
     CudaLinear embedding; ///< dense
     CudaLinear head;
+    CudaLinear draftHead; ///< what MTP chooses its drafts by: the head's first outputs, or a copy of these in int4
     std::optional<CudaMtp> mtp;
     const float* finalNorm = nullptr;
     const float* ropeFrequencies = nullptr;
@@ -97,6 +98,7 @@ private:
     Result<CudaLinear> upload(std::span<const LinearWeight* const> parts);
     Result<CudaLinear> uploadDense(std::span<const LinearWeight* const> parts);
     Result<CudaLinear> uploadQuantized(const LinearWeight& weight);
+    Result<CudaLinear> uploadDraftHead(const LinearWeight& weight, const BackendOptions& options);
     /// Gated where both are int4, else side by side.
     Result<CudaLinear> uploadGated(const LinearWeight& gate, const LinearWeight& up);
     Result<CudaLayer> uploadLayer(const ModelConfig& config, const LayerWeights& source);

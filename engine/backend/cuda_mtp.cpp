@@ -183,8 +183,8 @@ Result<void> CudaBackend::enqueueMtp(const MtpShape& shape)
     OCTAVO_CHECK(normalise(view(m_work.mtpX, chains), delta, layer.postAttentionNorm, view(m_work.mtpNormed, chains)));
     OCTAVO_CHECK(gatedMlp(layer, m_work.mtpNormed, chains));
     OCTAVO_CHECK(normalise(view(m_work.mtpX, chains), delta, mtp.norm, view(m_work.mtpFinal, chains)));
-    OCTAVO_CHECK(multiply(m_draftHead, m_work.mtpFinal, chains, m_work.logits, GemmOutput::Float));
-    const int vocab = m_draftHead.outFeatures();
+    OCTAVO_CHECK(multiply(m_model.draftHead, m_work.mtpFinal, chains, m_work.logits, GemmOutput::Float));
+    const int vocab = m_model.draftHead.outFeatures();
     OCTAVO_CHECK(
         checkCuda(launchRowPeaks({m_workMemory.at<float>(m_work.logits), chains, vocab, vocab},
                                  m_workMemory.at(m_work.bestParts), m_workMemory.at<RowPeak>(m_work.peaks), stream),

@@ -211,7 +211,7 @@ Result<void> readRequest(const Arguments& arguments, Findings& findings)
         findings.parameters = countParameters(textTensors(shape.config, shape.head)) + findings.mtpParameters;
         findings.request.config = shape.config;
         findings.request.weightBytes = int4WeightBytes(shape);
-        findings.request.mtp = true;
+        findings.request.mtp = findings.request.floatHead = true;
         return {};
     }
     if (arguments.positional().size() != 1)
@@ -222,6 +222,7 @@ Result<void> readRequest(const Arguments& arguments, Findings& findings)
     findings.request.config = findings.audit->config;
     findings.request.weightBytes = findings.audit->weightBytes;
     findings.request.mtp = findings.audit->mtp;
+    findings.request.floatHead = findings.audit->floatHead;
     return {};
 }
 

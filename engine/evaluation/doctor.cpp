@@ -58,6 +58,7 @@ void auditWeights(const ModelWeights& weights, CheckpointAudit& audit)
     audit.parameters = weights.parameters;
     audit.hash = weights.hash;
     audit.tiedHead = !weights.lmHead;
+    audit.floatHead = canQuantize(weights.head());
     audit.mtp = weights.mtp.has_value();
     audit.mtpParameters = audit.mtp ? countParameters(mtpTensors(audit.config)) : 0;
     std::int64_t linearParameters = 0;

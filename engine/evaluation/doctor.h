@@ -28,6 +28,7 @@ struct CheckpointAudit {
     std::map<std::string, int> formats; ///< linear modules by format: "int4", "bf16", ...
     int actOrderModules = 0, asymmetricModules = 0;
     bool tiedHead = false;
+    bool floatHead = false; ///< one that is not in int4
     bool mtp = false;
     std::uint64_t hash = 0;
 

@@ -1,5 +1,7 @@
 #include "engine/evaluation/memory_plan.h"
 
+#include "engine/backend/backend_factory.h"
+
 #include <algorithm>
 
 namespace octavo::engine
@@ -114,6 +116,18 @@ std::int64_t gpuReading(const MemoryPlanRequest& request, std::int64_t contextTo
     return 0;
 }
 
+/// The copy by which a GPU drafts (BackendOptions::quantizeDrafts), where it is made.
+std::int64_t draftHeadBytes(const MemoryPlanRequest& request)
+{
+    if (!request.mtp || !request.floatHead)
+        return 0;
+    const auto whole = [](std::int64_t value) { return (value + 127) / 128 * 128; };
+    const std::int64_t outputs = std::min(BackendOptions{}.draftVocabulary, request.config.vocabSize);
+    const std::int64_t weights = whole(outputs) * whole(request.config.hiddenSize);
+    const std::int64_t bytes = weights / 2 + weights / 128 * 2; // fp16 scales of groups
+    return bytes <= request.deviceBytes / 100 ? bytes : 0;
+}
+
 void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, MemoryPlan& plan)
 {
     const ModelConfig& c = request.config;
@@ -128,7 +142,7 @@ void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, Memor
 
     DevicePlan& device = plan.device;
     device.total = request.deviceBytes;
-    device.weights = request.weightBytes;
+    device.weights = request.weightBytes + draftHeadBytes(request);
     const std::int64_t sketchTiles = (contextTokens + 63) / 64 * 4;
     device.sketch = agents * sketchTiles * 16 * attentionLayers * c.numKvHeads * (sketchRank / 2 + 2);
     const std::int64_t pages = std::min((contextTokens + gpuPageTokens - 1) / gpuPageTokens, gpuFreshPages);

@@ -18,7 +18,8 @@ namespace octavo::engine
 struct MemoryPlanRequest {
     ModelConfig config;
     std::int64_t weightBytes = 0;
-    bool mtp = false; ///< the MTP layer keeps rows of its own
+    bool mtp = false;       ///< the MTP layer keeps rows of its own
+    bool floatHead = false; ///< drafts of a GPU may then take a copy of it in int4
     int agents = 8;
     std::int64_t contextTokens = 250'000;
     std::int64_t deviceBytes = 0; ///< of the GPU; 0: the CPU backend, everything lies in RAM

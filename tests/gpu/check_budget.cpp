@@ -45,7 +45,8 @@ void checkBudget(Report& report)
     options.sketchBasis = basis.file();
     options.contextLimit = request.contextTokens;
     options.sequences = request.agents;
-    options.prefillBlocks = false; // takes what it finds
+    options.prefillBlocks = false;  // takes what it finds
+    options.quantizeDrafts = false; // as on a card that has what is planned for
     options.memoryBudgetBytes = request.deviceBytes - plan.device.weights - plan.device.workSpace;
     std::size_t freeBefore = 0, freeAfter = 0, total = 0;
     OCTAVO_REQUIRE(cudaMemGetInfo(&freeBefore, &total));

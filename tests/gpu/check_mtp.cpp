@@ -299,6 +299,8 @@ void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<c
         return;
     BackendOptions options;
     options.device = "cuda:0";
+    auto int4 = makeBackend(config, weights, options);
+    options.quantizeDrafts = false;
     auto backend = makeBackend(config, weights, options);
     options.device = "cpu";
     auto cpu = makeBackend(config, weights, options);
@@ -307,7 +309,7 @@ void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<c
     auto narrow = makeBackend(config, weights, options);
     options.mtp = false;
     auto without = makeBackend(config, weights, options);
-    if (!report.expect(backend && cpu && narrow && without, "mtp: %s",
+    if (!report.expect(int4 && backend && cpu && narrow && without, "mtp: %s",
                        backend ? "no CPU" : backend.error().message.c_str()))
         return;
     report.expect((*backend)->hasMtp() && !(*without)->hasMtp() &&
@@ -324,9 +326,11 @@ void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<c
     check.bestTokensAreThoseOfTheLogits();
     Driver narrowDriver(report, **narrow);
     check.fewerIdsToDraftFrom(narrowDriver, options.draftVocabulary);
+    Driver int4Driver(report, **int4);
     const int accepted = check.acceptedInRounds(driver), fewer = check.acceptedInRounds(narrowDriver);
-    report.line("mtp: %d drafts right in an answer of 96 tokens, %d of those among the first %d ids", accepted, fewer,
-                options.draftVocabulary);
+    report.line(
+        "mtp: %d drafts right in an answer of 96 tokens, %d of those among the first %d ids, %d by an int4 head",
+        accepted, fewer, options.draftVocabulary, check.acceptedInRounds(int4Driver));
     report.expect((*backend)->stats().memoryUsedBytes == before, "mtp: memory is left over");
 }
 

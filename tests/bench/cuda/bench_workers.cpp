@@ -46,7 +46,7 @@ struct Options {
     bool drafts = false;
     bool rounds = false; ///< no engine: steps and speculative rounds of the first device's backend alone
     int draftVocabulary = BackendOptions{}.draftVocabulary;
-    bool quantizeHead = false;
+    bool quantizeHead = false, quantizeDrafts = true;
     std::vector<int> roundAgents{1, 4, 8};
 };
 
@@ -161,6 +161,7 @@ Result<std::unique_ptr<CudaBackend>> makeBackend(const Options& options, const s
     wanted.prefillBlocks = true;
     wanted.draftVocabulary = options.draftVocabulary;
     wanted.quantizeHead = options.quantizeHead;
+    wanted.quantizeDrafts = options.quantizeDrafts;
     if (options.hotMiB > 0)
         wanted.sparseSettings.hotBufferBytes = options.hotMiB << 20;
     OCTAVO_TRY(auto made, CudaBackend::create(shape.config, weights, wanted));
@@ -410,10 +411,13 @@ int main(int argc, char** argv)
             options.draftVocabulary = std::atoi(value.c_str());
         else if (name == "--quantize-head")
             options.quantizeHead = value == "on";
+        else if (name == "--quantize-drafts")
+            options.quantizeDrafts = value == "on";
         else {
             std::printf("gpu_workers_bench [--devices cuda:0,cuda:1] [--agents 8] [--context 250000] [--seconds 5]\n"
                         "    [--shape qwen3.5-27b] [--layers N] [--hot MIB] [--drafts on|off] [--reader TOKENS]\n"
                         "    [--fail-at CALL] [--rounds on|AGENTS] [--draft-vocabulary IDS] [--quantize-head on]\n"
+                        "    [--quantize-drafts off]\n"
                         "    [--tokenizer resources/demo-model/tokenizer.json]\n");
             return 2;
         }

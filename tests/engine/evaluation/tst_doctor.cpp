@@ -82,6 +82,12 @@ void TestDoctor::memoryOfThe27BIsWhatThePagesSay()
     QCOMPARE(plan.ram.checkpoints, 0);
     QCOMPARE(plan.device.weights, requestFor27B().weightBytes);
     QVERIFY(plan.device.fits());
+
+    MemoryPlanRequest drafts = requestFor27B(); // by 98,304 outputs of the head in int4, on cards with room for it
+    drafts.mtp = drafts.floatHead = true;
+    QCOMPARE(planMemory(drafts).device.weights, drafts.weightBytes + 98'304 * std::int64_t(5'120) * 33 / 64);
+    drafts.deviceBytes = 24 * gib;
+    QCOMPARE(planMemory(drafts).device.weights, drafts.weightBytes);
 }
 
 void TestDoctor::readingTakesAnEighthOfWhatIsLeftAtMost()
