@@ -51,6 +51,9 @@ Result<std::unique_ptr<engine::Backend>> openBackend(const Arguments& arguments,
     options.threads = wanted.threads;
     options.cpuPath = wanted.cpuPath;
     options.sparse = sparse;
+    OCTAVO_TRY(const std::int64_t tailSample,
+               arguments.integer("--tail-sample", options.sparseSettings.tailSample, 0, 1 << 20));
+    options.sparseSettings.tailSample = int(tailSample);
     options.quantize = wanted.quantize;
     const std::string mtp = arguments.text("--mtp", "off");
     if (mtp != "on" && mtp != "off")
@@ -157,7 +160,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
     for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--shape",
-                             "--rows", "--device", "--state"}) {
+                             "--rows", "--device", "--state", "--tail-sample"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }

@@ -29,6 +29,7 @@ struct KldVariant {
     const char* name;
     bool perHead;
     SparseMode mode; ///< Off: dense over the tier's int4 rows
+    bool sampled = true; ///< whether a sample stands for what is not picked
 };
 
 } // namespace
@@ -40,6 +41,8 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         return Error{ErrorCode::InvalidArgument, "--against is '" + arguments.text("--against") + "', expected dense"};
     OCTAVO_TRY(const std::int64_t samples, arguments.integer("--samples", 200, 1, 1 << 20));
     OCTAVO_TRY(const std::int64_t topK, arguments.integer("--picks", SparseSettings().topK, 1, 1 << 20));
+    OCTAVO_TRY(const std::int64_t tailSample,
+               arguments.integer("--tail-sample", SparseSettings().tailSample, 0, 1 << 20));
     OCTAVO_TRY(const EvalRepository about, openEvalRepository(arguments, samples, samples));
     const EvalSubject& subject = about.subject;
     const EvaluationHooks hooks = progressTo(streams.err);
@@ -47,7 +50,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
 
     DivergenceTrace text, answers;
     bool onGpu = false;
-    Json line{{"eval", "kld"}, {"context", subject.ids.size()}, {"picks", topK}};
+    Json line{{"eval", "kld"}, {"context", subject.ids.size()}, {"picks", topK}, {"tail_sample", tailSample}};
     {
         OCTAVO_TRY(const std::unique_ptr<Backend> dense, subject.backend(SparseMode::Off));
         line["device"] = dense->info().device;
@@ -72,14 +75,21 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
             line["floor_text"] = describe(floor);
         }
     }
-    for (const KldVariant& variant : {KldVariant{"per_head", true, SparseMode::On}, KldVariant{"shared", false, SparseMode::On},
-                                      KldVariant{"dense_int4", true, SparseMode::Off}}) {
-        const bool isDefault = onGpu ? !variant.perHead : variant.perHead == SparseSettings().perHead && variant.mode == SparseMode::On;
-        if (onGpu && !isDefault) // one list for all heads is what GPUs pick, and their dense rows are the tier's
+    for (const KldVariant& variant :
+         {KldVariant{"per_head", true, SparseMode::On}, KldVariant{"shared", false, SparseMode::On},
+          KldVariant{"per_head_picks_alone", true, SparseMode::On, false},
+          KldVariant{"shared_picks_alone", false, SparseMode::On, false},
+          KldVariant{"dense_int4", true, SparseMode::Off}}) {
+        if (onGpu && variant.perHead) // one list for all heads is what GPUs pick, and their dense rows are the tier's
             continue;
+        if (tailSample == 0 && !variant.sampled)
+            continue;
+        const bool isDefault = variant.sampled && variant.mode == SparseMode::On &&
+                               variant.perHead == (!onGpu && SparseSettings().perHead);
         SparseSettings settings;
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
+        settings.tailSample = variant.sampled ? int(tailSample) : 0;
         // Rows lie alike in all variants, so that one reading serves them all.
         OCTAVO_TRY(const std::unique_ptr<Backend> tested, subject.backend(SparseMode::On, settings));
         OCTAVO_TRY(const SlotId context, readOrReopen(*tested, model, subject.ids, about.stateFile("tier"), hooks));

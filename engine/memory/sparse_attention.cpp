@@ -7,6 +7,7 @@
 #include <cmath>
 #include <cstring>
 #include <functional>
+#include <iterator>
 #include <limits>
 #include <numeric>
 
@@ -423,15 +424,30 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
     std::swap(sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)], work.picks);
 }
 
+void SparseAttention::sampleTail(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                                 std::int64_t end)
+{
+    work.sample.clear();
+    const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
+    if (m_settings.tailSample == 0 || std::int64_t(picks.size()) == end - begin)
+        return;
+    const std::int64_t stride = m_settings.tailStride(begin, end);
+    work.evenly.clear();
+    for (std::int64_t token = (begin - 1 + stride) / stride * stride; token < end; token += stride)
+        work.evenly.push_back(std::int32_t(token));
+    std::ranges::set_difference(work.evenly, picks, std::back_inserter(work.sample));
+}
+
 void SparseAttention::findRows(List& work, const SparseSequence& sequence, int layer, int list)
 {
     const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
-    const std::int64_t numPicks = std::int64_t(picks.size());
-    growTo(work.pointers, kvHeadsPerList() * numPicks);
+    const std::int64_t numPicks = std::int64_t(picks.size()), numRows = numPicks + std::int64_t(work.sample.size());
+    growTo(work.pointers, kvHeadsPerList() * numRows);
     for (int i = 0; i < kvHeadsPerList(); ++i) {
-        const std::uint8_t** rows = work.pointers.data() + i * numPicks;
+        const std::uint8_t** rows = work.pointers.data() + i * numRows;
         sequence.m_tier.rows(layer, list * kvHeadsPerList() + i, picks, rows);
-        cpu::askForRows(m_shape.row(), rows, int(std::min(numPicks, rowsAhead)));
+        sequence.m_tier.rows(layer, list * kvHeadsPerList() + i, work.sample, rows + numPicks);
+        cpu::askForRows(m_shape.row(), rows, int(std::min(numRows, rowsAhead)));
     }
 }
 
@@ -440,17 +456,20 @@ void SparseAttention::countPicks(List& work, SparseSequence& sequence, int layer
     const auto& state = sequence.m_layers[std::size_t(layer)];
     const auto& picks = state.picks[std::size_t(list)];
     work.counters.repeatedPicks += work.hot.read(state.lanes[std::size_t(list)], picks);
+    work.hot.read(state.lanes[std::size_t(list)], work.sample);
     work.counters.pickedRows += std::int64_t(picks.size());
     work.counters.attends += list == 0 ? 1 : 0;
 }
 
-void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, int layer, int list,
+void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t count,
                                    const float* queries, AttentionPart& part, const ParallelFor* parallel)
 {
     const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
     const int group = m_numHeads / m_shape.numKvHeads, heads = headsPerList(), kvHeads = kvHeadsPerList();
     const std::int64_t dim = m_shape.headDim, numPicks = std::int64_t(picks.size());
-    const std::int64_t chunks = (numPicks + chunkRows - 1) / chunkRows;
+    const std::int64_t sampled = std::int64_t(work.sample.size()), numRows = numPicks + sampled;
+    const std::int64_t pickChunks = (numPicks + chunkRows - 1) / chunkRows;
+    const std::int64_t chunks = pickChunks + (sampled + chunkRows - 1) / chunkRows;
     const cpu::RowShape row = m_shape.row();
     for (int i = 0; i < heads; ++i)
         work.rowQueries[std::size_t(i)] =
@@ -458,32 +477,57 @@ void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, i
     const std::int64_t perTask = group * (dim + 2) + cpu::attendWorkFloats(row, int(chunkRows), group);
     growTo(work.chunks, perTask * chunks * kvHeads);
     spread(parallel, chunks * kvHeads, [&](std::int64_t task) {
-        const std::int64_t kvHead = task % kvHeads, from = task / kvHeads * chunkRows;
-        const std::int64_t count = std::min(numPicks - from, chunkRows);
-        const std::uint8_t** rows = work.pointers.data() + kvHead * numPicks;
+        const std::int64_t kvHead = task % kvHeads, chunk = task / kvHeads;
+        const bool picked = chunk < pickChunks;
+        const std::int64_t from = picked ? chunk * chunkRows : numPicks + (chunk - pickChunks) * chunkRows;
+        const std::int64_t rows = std::min((picked ? numPicks : numRows) - from, chunkRows);
         float* context = work.chunks.data() + task * perTask;
         float* maximum = context + group * dim;
-        cpu::attendRows(m_path, row, rows + from, int(count), &work.rowQueries[std::size_t(kvHead * group)], group,
-                        maximum + 2 * group, context, maximum, maximum + group);
+        cpu::attendRows(m_path, row, work.pointers.data() + kvHead * numRows + from, int(rows),
+                        &work.rowQueries[std::size_t(kvHead * group)], group, maximum + 2 * group, context, maximum,
+                        maximum + group);
     });
+    const float others = float(count - numPicks);
     for (int i = 0; i < heads; ++i) {
         const int head = list * heads + i;
         const std::int64_t kvHead = i / group, inGroup = i % group;
         const auto done = [&](std::int64_t chunk) { return work.chunks.data() + (chunk * kvHeads + kvHead) * perTask; };
-        float highest = -std::numeric_limits<float>::infinity(), sum = 0.0f;
+        const float mean = meanScore(layer, list * kvHeads + int(kvHead), queries + std::int64_t(head) * dim);
+        float& tailLog = part.tailLog[std::size_t(head)];
+        float lift = 0.0f; // of the sample's scores, so that each stands for many
+        if (sampled > 0) {
+            float top = -std::numeric_limits<float>::infinity(), mass = 0.0f;
+            for (std::int64_t chunk = pickChunks; chunk < chunks; ++chunk)
+                top = std::max(top, done(chunk)[group * dim + inGroup]);
+            for (std::int64_t chunk = pickChunks; chunk < chunks; ++chunk)
+                mass += done(chunk)[group * dim + group + inGroup] *
+                        cpu::expNonPositive(done(chunk)[group * dim + inGroup] - top);
+            // Two tell how much was left out: the sample, exact but of few tokens, and the sketches, of all tokens but
+            // blurred. The middle of their logs errs least; a sample of all needs no help.
+            const float bySample = std::log(others / float(sampled));
+            const float bySketch = tailLog - mean - (top + std::log(mass));
+            lift = bySample + 0.5f * (1.0f - float(sampled) / others) * (bySketch - bySample);
+        }
+        const auto maximumOf = [&](std::int64_t chunk) {
+            return done(chunk)[group * dim + inGroup] + (chunk < pickChunks ? 0.0f : lift);
+        };
+        float highest = -std::numeric_limits<float>::infinity(), sum = 0.0f, rest = 0.0f;
         float* context = part.context.data() + head * dim;
         std::fill_n(context, dim, 0.0f);
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-            highest = std::max(highest, done(chunk)[group * dim + inGroup]);
+            highest = std::max(highest, maximumOf(chunk));
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-            const float weight = cpu::expNonPositive(done(chunk)[group * dim + inGroup] - highest);
-            sum += done(chunk)[group * dim + group + inGroup] * weight;
+            const float weight = cpu::expNonPositive(maximumOf(chunk) - highest);
+            const float own = done(chunk)[group * dim + group + inGroup] * weight;
+            sum += own;
+            rest += chunk < pickChunks ? 0.0f : own;
             for (std::int64_t d = 0; d < dim; ++d)
                 context[d] += done(chunk)[inGroup * dim + d] * weight;
         }
-        part.maximum[std::size_t(head)] =
-            highest + meanScore(layer, list * kvHeads + int(kvHead), queries + std::int64_t(head) * dim);
+        part.maximum[std::size_t(head)] = highest + mean;
         part.sum[std::size_t(head)] = sum;
+        if (sampled > 0)
+            tailLog = highest + mean + std::log(rest);
     }
 }
 
@@ -505,9 +549,10 @@ void SparseAttention::attendList(SparseSequence& sequence, int layer, int list, 
     assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
     List& work = m_lists[std::size_t(list)];
     pick(work, sequence, layer, list, begin, end, queries, part, parallel);
+    sampleTail(work, sequence, layer, list, begin, end);
     findRows(work, sequence, layer, list);
     countPicks(work, sequence, layer, list);
-    attendPicked(work, sequence, layer, list, queries, part, parallel);
+    attendPicked(work, sequence, layer, list, end - begin, queries, part, parallel);
 }
 
 const AttentionPart& SparseAttention::attend(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
@@ -526,7 +571,7 @@ void SparseAttention::noteTail(SparseSequence& sequence, int layer, std::span<co
     double tail = 0.0;
     for (std::size_t head = 0; head < std::size_t(m_numHeads); ++head) {
         const double left = std::exp(std::min(80.0, double(tailLog[head]) - double(totalLog[head])));
-        tail += left / (1.0 + left) / m_numHeads;
+        tail += (m_settings.tailSample > 0 ? std::min(1.0, left) : left / (1.0 + left)) / m_numHeads;
     }
     state.tail = tail;
     m_tails.tailSum += tail;

@@ -9,6 +9,10 @@
 /// Picks    the leads of all sketches say which tokens are candidates: of each query head about lookAt * topK. Of these the
 ///          topK best by their whole sketches are picked, exactly. Limits for leads, and what weighs all that is no
 ///          candidate, come from blocks evenly spread over the range; where they mislead, all sketches are scored.
+/// Tail     what is not picked is stood for by a sample, tokens evenly spread over the range: each enters the softmax with
+///          its exact score and value, weighed so that together they have the mass that was left out. Where a head's
+///          attention is spread thinly over many tokens, their mean value comes back that way
+///          (SparseSettings::tailSample).
 /// Numerics ties go to the lower index; samples and sums depend on token positions alone. So picks and results are the same
 ///          for any number of threads and in any batch.
 /// Buffer   rows are read where the tier has them; a HotBuffer counts what one near the compute would have had to fetch.
@@ -48,7 +52,7 @@ public:
     HostTier& tier() { return m_tier; }
     /// The newest picks of a layer's list, ascending. `list`: KV head, or 0 for a shared list.
     const std::vector<std::int32_t>& picks(int layer, int list) const;
-    /// Estimated share of attention that the newest step left out, mean over heads; negative before the first.
+    /// Estimated share of attention on what the newest step did not read, mean over heads; negative before the first.
     double tail(int layer) const { return m_layers[std::size_t(layer)].tail; }
 
 private:
@@ -74,7 +78,9 @@ struct AttentionPart {
 
     std::vector<float> maximum, sum; ///< (numHeads)
     std::vector<float> context;      ///< (numHeads, headDim)
-    std::vector<float> tailLog;      ///< (numHeads): log of the estimated sum of e^score over tokens left out
+    /// (numHeads): log of the estimated sum of e^score over tokens that were not picked; of sum and context where a
+    /// sample stands for them, else left out of both.
+    std::vector<float> tailLog;
 };
 
 struct SparseCounters {
@@ -139,7 +145,7 @@ public:
     /// query's scores with them lack, the same for all of them. query: (headDim).
     float meanScore(int layer, int kvHead, const float* query) const;
 
-    /// Takes in what share of the attention a row left out: its part's tailLog, and the log of its whole softmax sum.
+    /// Takes in what share of the attention a row did not pick: its part's tailLog, and the log of its whole softmax sum.
     void noteTail(SparseSequence& sequence, int layer, std::span<const float> tailLog, std::span<const float> totalLog);
 
     /// Sums over all lists.
@@ -166,7 +172,8 @@ private:
         std::vector<float> logSums, kept;                     // (headsPerList)
         kernels::cpu::SelectScratch select;
         std::vector<std::int32_t> picks;
-        std::vector<const std::uint8_t*> pointers; // (KV heads of the list, picks)
+        std::vector<std::int32_t> evenly, sample;  // tokens of the sample, and those of them that are not picked
+        std::vector<const std::uint8_t*> pointers; // (KV heads of the list, picks and sample)
         std::vector<float> chunks;                 // by task: contexts, maxima, sums, work space
     };
 
@@ -188,10 +195,12 @@ private:
                        std::int64_t end, std::int64_t stride, std::int64_t candidates);
     void pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
               const float* queries, AttentionPart& part, const ParallelFor* parallel);
+    /// Takes the tokens that stand for those of [begin, end) that were not picked.
+    void sampleTail(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end);
     void findRows(List& work, const SparseSequence& sequence, int layer, int list);
     void countPicks(List& work, SparseSequence& sequence, int layer, int list);
-    void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, const float* queries,
-                      AttentionPart& part, const ParallelFor* parallel);
+    void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t count,
+                      const float* queries, AttentionPart& part, const ParallelFor* parallel);
 
     SketchBasis m_basis;
     TierShape m_shape;

@@ -80,19 +80,23 @@ std::vector<float> query(unsigned seed)
     return q;
 }
 
-// Attention in double over the tier's own rows `tokens`, as context / sum.
+// Attention in double over the tier's own rows `tokens` and over `sample`, which count `times`, as context / sum.
 std::vector<double> exactly(const SparseSequence& sequence, int layer, const std::vector<float>& q, int head,
-                            const std::vector<std::int32_t>& tokens)
+                            std::vector<std::int32_t> tokens, const std::vector<std::int32_t>& sample = {},
+                            double times = 1.0)
 {
     std::vector<double> context(dim);
     double sum = 0;
     std::vector<float> key(dim), value(dim);
-    for (const std::int32_t token : tokens) {
+    const std::size_t once = tokens.size();
+    tokens.insert(tokens.end(), sample.begin(), sample.end());
+    for (std::size_t t = 0; t < tokens.size(); ++t) {
+        const std::int32_t token = tokens[t];
         cpu::dequantizeInt4({dim}, sequence.tier().row(layer, token, head / 2), key.data(), value.data());
         double score = 0;
         for (std::size_t i = 0; i < dim; ++i)
             score += double(key[i]) * double(q[std::size_t(head) * dim + i]);
-        const double weight = std::exp(score / 8.0);
+        const double weight = std::exp(score / 8.0) * (t < once ? 1.0 : times);
         sum += weight;
         for (std::size_t i = 0; i < dim; ++i)
             context[i] += weight * double(value[i]);
@@ -100,6 +104,22 @@ std::vector<double> exactly(const SparseSequence& sequence, int layer, const std
     for (double& x : context)
         x /= sum;
     return context;
+}
+
+// The sum of e^score over some tokens, in double.
+double massOf(const SparseSequence& sequence, int layer, const std::vector<float>& q, int head,
+              const std::vector<std::int32_t>& tokens)
+{
+    std::vector<float> key(dim), value(dim);
+    double sum = 0.0;
+    for (const std::int32_t token : tokens) {
+        cpu::dequantizeInt4({dim}, sequence.tier().row(layer, token, head / 2), key.data(), value.data());
+        double score = 0.0;
+        for (std::size_t i = 0; i < dim; ++i)
+            score += double(key[i]) * double(q[std::size_t(head) * dim + i]) / 8.0;
+        sum += std::exp(score);
+    }
+    return sum;
 }
 
 std::vector<std::int32_t> range(std::int64_t begin, std::int64_t end)
@@ -119,7 +139,10 @@ class TestSparseAttention : public QObject
 private slots:
     void withEnoughPicksItIsDenseAttention_data();
     void withEnoughPicksItIsDenseAttention();
+    void attendsExactlyToWhatItPicked_data();
     void attendsExactlyToWhatItPicked();
+    void theSampleStandsForWhatIsLeftOut();
+    void theSampleStaysWhereItIsAsAContextGrows();
     void scoresHoldTheMeanThatKeysLackInTheTier();
     void sharedAndPerHeadListsDiffer();
     void theSketchFindsThePlantedToken();
@@ -170,23 +193,102 @@ void TestSparseAttention::withEnoughPicksItIsDenseAttention()
     QCOMPARE(attention.hotRowsInUse(), std::int64_t(0));
 }
 
+void TestSparseAttention::attendsExactlyToWhatItPicked_data()
+{
+    QTest::addColumn<int>("tailSample");
+    QTest::addColumn<int>("stride");
+    QTest::newRow("no sample") << 0 << 0;
+    QTest::newRow("a sample of 240") << 300 << 32;
+    QTest::newRow("a sample of all") << 20000 << 1;
+}
+
 void TestSparseAttention::attendsExactlyToWhatItPicked()
 {
-    SparseAttention attention = attentionWith({.topK = 700});
-    auto sequence = *attention.createSequence(9000);
-    fill(attention, *sequence, 0, 9000, 1);
-    const auto q = query(9);
-    attention.beginStep();
-    const auto& part = attention.attend(*sequence, 1, 512, 8192, q.data());
-    for (int head = 0; head < heads; ++head) {
-        const auto& picks = sequence->picks(1, head / 2);
-        QCOMPARE(picks.size(), std::size_t(700));
-        QVERIFY(std::is_sorted(picks.begin(), picks.end()));
-        QVERIFY(picks.front() >= 512 && picks.back() < 8192);
-        const auto wanted = exactly(*sequence, 1, q, head, picks);
-        for (int i = 0; i < dim; ++i)
-            QVERIFY(std::abs(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)]) < 5e-4);
+    QFETCH(int, tailSample);
+    QFETCH(int, stride);
+    for (const bool perHead : {true, false}) {
+        SparseAttention attention = attentionWith({.topK = 700, .perHead = perHead, .tailSample = tailSample});
+        auto sequence = *attention.createSequence(9000);
+        fill(attention, *sequence, 0, 9000, 1);
+        const auto q = query(9);
+        attention.beginStep();
+        const auto& part = attention.attend(*sequence, 1, 512, 8192, q.data());
+        for (int head = 0; head < heads; ++head) {
+            const auto& picks = sequence->picks(1, perHead ? head / 2 : 0);
+            QCOMPARE(picks.size(), std::size_t(700));
+            QVERIFY(std::is_sorted(picks.begin(), picks.end()));
+            QVERIFY(picks.front() >= 512 && picks.back() < 8192);
+            std::vector<std::int32_t> sample;
+            for (std::int32_t token = 512; stride > 0 && token < 8192; token += stride) {
+                if (!std::binary_search(picks.begin(), picks.end(), token))
+                    sample.push_back(token);
+            }
+            // How often each counts: as it takes to have the mass that the part says was not picked, close to what an
+            // even share of the others would be.
+            double times = 1.0;
+            if (!sample.empty()) {
+                const float mean = attention.meanScore(1, head / 2, &q[std::size_t(head * dim)]);
+                const double mass = std::exp(double(part.tailLog[std::size_t(head)] - mean));
+                times = mass / massOf(*sequence, 1, q, head, sample);
+                const double even = (8192.0 - 512.0 - 700.0) / double(sample.size());
+                QVERIFY2(std::abs(std::log(times / even)) < (stride == 1 ? 1e-4 : 0.5),
+                         qPrintable(QString::number(times / even)));
+            }
+            const auto wanted = exactly(*sequence, 1, q, head, picks, sample, times);
+            for (int i = 0; i < dim; ++i)
+                QVERIFY(std::abs(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)]) < 5e-4);
+        }
     }
+}
+
+void TestSparseAttention::theSampleStandsForWhatIsLeftOut()
+{
+    // Scores within a hundredth of each other: dense attention is the mean of all values, and few picks know little of it.
+    auto q = query(7);
+    for (float& x : q)
+        x *= 1e-4f;
+    double before = 0.0, beforeTail = 0.0;
+    for (const int tailSample : {0, 64, 1024}) {
+        SparseAttention attention = attentionWith({.topK = 32, .tailSample = tailSample});
+        auto sequence = *attention.createSequence(9000);
+        fill(attention, *sequence, 0, 9000, 1);
+        attention.beginStep();
+        const auto& part = attention.attend(*sequence, 0, 512, 8192, q.data());
+        double error = 0.0;
+        std::vector<float> total;
+        for (int head = 0; head < heads; ++head) {
+            const auto wanted = exactly(*sequence, 0, q, head, range(512, 8192));
+            for (int i = 0; i < dim; ++i)
+                error += std::pow(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)], 2.0);
+            total.push_back(part.maximum[std::size_t(head)] + std::log(part.sum[std::size_t(head)]));
+        }
+        attention.noteTail(*sequence, 0, part.tailLog, total);
+        // The error of a mean of so many: 32, 32 and some 60, 32 and some 480.
+        if (tailSample > 0)
+            QVERIFY2(error < (tailSample == 64 ? 0.8 : 0.15) * before, qPrintable(QString::number(error / before)));
+        before = tailSample > 0 ? before : error;
+        // All but 32 of 7,680 tokens, alike for both ways of telling.
+        const double tail = sequence->tail(0);
+        QVERIFY2(std::abs(tail - 7648.0 / 7680.0) < 2e-3, qPrintable(QString::number(tail)));
+        beforeTail = tail;
+    }
+    QVERIFY(beforeTail > 0.99);
+}
+
+void TestSparseAttention::theSampleStaysWhereItIsAsAContextGrows()
+{
+    const SparseSettings settings{.tailSample = 500};
+    std::int64_t before = 1;
+    for (std::int64_t end = 513; end < 300000; end += 1 + end / 7) {
+        const std::int64_t stride = settings.tailStride(512, end), count = SparseSettings::multiples(512, end, stride);
+        QVERIFY(stride == before || stride == 2 * before);
+        QVERIFY(count <= 500 && (stride == 1 || count >= 249));
+        before = stride;
+    }
+    QCOMPARE(before, std::int64_t(1024));
+    QCOMPARE(SparseSettings::multiples(64, 129, 64), std::int64_t(2));
+    QCOMPARE(SparseSettings::multiples(0, 1, 8), std::int64_t(1));
+    QCOMPARE(SparseSettings{.tailSample = 0}.tailStride(512, 100000), std::int64_t(0));
 }
 
 void TestSparseAttention::scoresHoldTheMeanThatKeysLackInTheTier()
@@ -222,7 +324,7 @@ void TestSparseAttention::sharedAndPerHeadListsDiffer()
     const auto q = query(2);
     std::vector<std::int32_t> shared;
     for (const bool perHead : {false, true}) {
-        SparseAttention attention = attentionWith({.topK = 100, .perHead = perHead});
+        SparseAttention attention = attentionWith({.topK = 100, .perHead = perHead, .tailSample = 0});
         auto sequence = *attention.createSequence(4096);
         fill(attention, *sequence, 0, 4096, 1);
         attention.beginStep();
@@ -440,19 +542,8 @@ void TestSparseAttention::tailEstimateFollowsTheNumberOfPicks()
         attention.noteTail(*sequence, 0, part.tailLog, total);
         double exact = 0;
         for (int head = 0; head < heads; ++head) {
-            const auto logSumOf = [&](const std::vector<std::int32_t>& tokens) {
-                std::vector<float> key(dim), value(dim);
-                double sum = 0;
-                for (const std::int32_t token : tokens) {
-                    cpu::dequantizeInt4({dim}, sequence->tier().row(0, token, head / 2), key.data(), value.data());
-                    double score = 0;
-                    for (std::size_t i = 0; i < dim; ++i)
-                        score += double(key[i]) * double(q[std::size_t(head) * dim + i]) / 8.0;
-                    sum += std::exp(score);
-                }
-                return sum;
-            };
-            exact += (1.0 - logSumOf(sequence->picks(0, head / 2)) / logSumOf(range(0, 5984))) / heads;
+            exact += (1.0 - massOf(*sequence, 0, q, head, sequence->picks(0, head / 2)) /
+                                massOf(*sequence, 0, q, head, range(0, 5984))) / heads;
         }
         QVERIFY(sequence->tail(0) <= before);
         // A sketch of 32 of 64 directions knows the left-out share within some hundredths.
