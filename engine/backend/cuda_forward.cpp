@@ -203,6 +203,8 @@ void CudaBackend::fillAttentionRow(std::size_t p, const Part& part, std::int64_t
         reads.rows = m_sparse.hotRows(*s.hot, layer);
         reads.rowIds = m_sparse.rowIds(query);
         reads.count = std::min(m_sparse.topK(), range->pickEnd - range->sinks);
+        reads.numRowIds = m_sparse.numRowIds(query);
+        reads.others = range->pickEnd - range->sinks - reads.count;
         reads.sinks = range->sinks;
         reads.recentBegin = range->pickEnd;
         reads.recent = std::int32_t(position + 1) - range->pickEnd;
@@ -213,6 +215,7 @@ void CudaBackend::fillAttentionRow(std::size_t p, const Part& part, std::int64_t
         m_tableMemory.at<SketchQuery>(m_tables.sketch)[entry] = tables.sketch;
         m_tableMemory.at<HotList>(m_tables.lists)[entry] = tables.list;
         m_picked += reads.count;
+        m_looked += reads.count + m_sparse.tailTokens(*range); // those picked anyway are found
     }
 }
 

@@ -36,6 +36,7 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     sparse.m_hotBytes = settings.hotBufferBytes;
     sparse.m_settings.sinks = (settings.sinks + sketchTileTokens - 1) / sketchTileTokens * sketchTileTokens;
     sparse.m_topK = std::clamp(settings.topK, 1, hotMaxPicks);
+    sparse.m_settings.tailSample = std::min({settings.tailSample, sketchMaxSample, hotMaxPicks - sparse.m_topK});
     std::error_code ignored;
     if (mode == SparseMode::Off ||
         (!basisNamed && !std::filesystem::exists(basisFile, ignored) && mode == SparseMode::Auto))
@@ -95,14 +96,13 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     at.histogram = work.add(sketchBins * 4);
     at.candidates = work.add(sketchMaxCandidates * std::int64_t(sizeof(uint2)));
     at.counters = work.add(4 * 4);
-    at.picks = work.add(sparse.m_topK * std::int64_t{4});
+    at.picks = work.add(sparse.listRows() * 4);
     at.numPicks = work.add(4);
-    at.rowIds = work.add(sparse.m_topK * std::int64_t{4});
+    at.rowIds = work.add(sparse.listRows() * 4);
     at.numMisses = work.add(4);
     at.bytes = work.bytes();
     OCTAVO_TRY(sparse.m_work, DeviceMemory::allocate(at.bytes * maxRows, "the picks of a step"));
-    OCTAVO_TRY(sparse.m_misses,
-               DeviceMemory::allocate(std::int64_t{2} * maxRows * sparse.m_topK * 4, "the misses of a step"));
+    OCTAVO_TRY(sparse.m_misses, DeviceMemory::allocate(2 * maxRows * sparse.listRows() * 4, "the misses of a step"));
     OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(numCounters * sizeof(unsigned long long), "counters"));
     OCTAVO_CHECK(
         checkCuda(cudaMemset(sparse.m_work.at(), 0, std::size_t(sparse.m_work.bytes())), "clear its work space"));
@@ -129,6 +129,12 @@ std::optional<SparseRange> CudaSparse::range(std::int64_t position) const
     if (end <= m_settings.sinks)
         return std::nullopt;
     return SparseRange{m_settings.sinks, std::int32_t(end)};
+}
+
+std::int32_t CudaSparse::tailTokens(const SparseRange& range) const
+{
+    const std::int64_t stride = m_settings.tailStride(range.sinks, range.pickEnd);
+    return stride > 0 ? std::int32_t(SparseSettings::multiples(range.sinks, range.pickEnd, stride)) : 0;
 }
 
 std::int64_t CudaSparse::sketchBytes(std::int64_t tokens) const
@@ -231,7 +237,7 @@ Result<void> CudaSparse::copyIn(const CudaSketch& sketch, std::int64_t firstToke
 std::int32_t CudaSparse::slots(std::int64_t tokens) const
 {
     const std::int64_t row = std::int64_t{m_layers} * m_kvHeads * kvHeadBytes;
-    return std::int32_t(std::max<std::int64_t>(m_topK, std::min(tokens, m_hotBytes / row)));
+    return std::int32_t(std::max(listRows(), std::min(tokens, m_hotBytes / row)));
 }
 
 CudaSparse::HotOffsets CudaSparse::hotOffsets(std::int64_t tokens, std::int32_t slots) const
@@ -308,7 +314,8 @@ CudaSparse::RowTables CudaSparse::rowTables(int row, int layer, const SparseRang
                      m_work.at<uint2>(base + m_offsets.candidates),
                      ints(m_offsets.counters),
                      ints(m_offsets.picks),
-                     ints(m_offsets.numPicks)};
+                     ints(m_offsets.numPicks),
+                     std::int32_t(m_settings.tailStride(range.sinks, range.pickEnd))};
     tables.list = {ints(m_offsets.picks), ints(m_offsets.numPicks), ints(m_offsets.rowIds)};
     return tables;
 }
@@ -318,8 +325,8 @@ CudaSparse::FetchTables CudaSparse::fetchTables(int row, int rows, int layer, co
 {
     const HotOffsets at = hotOffsets(hot.tokens, hot.slots);
     const std::int64_t hotBase = layer * at.bytes;
-    auto* missTokens = m_misses.at<std::int32_t>() + std::int64_t{row} * m_topK;
-    auto* missSlots = missTokens + std::int64_t{maxRows} * m_topK;
+    auto* missTokens = m_misses.at<std::int32_t>() + row * listRows();
+    auto* missSlots = missTokens + maxRows * listRows();
     auto* numMisses = m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.numMisses);
     FetchTables tables{};
     tables.lookup = {hot.memory.at<std::int32_t>(hotBase + at.slotOfToken),

@@ -4,7 +4,8 @@
 /// and the work space in which a step finds its picks.
 ///
 /// A row attends to the first tokens, the last ones, and the topK of those between that the sketch names, one list for
-/// all KV heads of a layer: a pick is one contiguous read over the link.
+/// all KV heads of a layer: a pick is one contiguous read over the link. A sample of the others stands for what was not
+/// picked (SparseSettings::tailSample).
 /// Thread   the backend's.
 
 #include "engine/backend/backend.h"
@@ -103,7 +104,12 @@ public:
     static constexpr int maxRows = 64; ///< sparse rows of a step
     static constexpr int rowsPerSplit = 256;
     int topK() const { return m_topK; }
-    std::int64_t maxSplits() const { return (m_settings.sinks + m_settings.recent + 16 + m_topK) / rowsPerSplit + 1; }
+    std::int64_t maxSplits() const
+    {
+        return (m_settings.sinks + m_settings.recent + 16 + listRows()) / rowsPerSplit + 1;
+    }
+    /// Tokens evenly spread over those that may be picked; those of them that are not picked are read with the picks.
+    std::int32_t tailTokens(const SparseRange& range) const;
     std::int64_t contextLimit() const { return m_contextLimit; }
 
     /// Rows of a sequence that can share one reading of its sketch.
@@ -130,13 +136,18 @@ public:
     /// Whether the buffer has room for the picks of so many rows at once.
     bool holds(const CudaHotBuffer& hot, int rows) const
     {
-        const bool room = std::int64_t{rows} * m_topK <= hot.slots || hot.slots >= hot.tokens;
+        const bool room = rows * listRows() <= hot.slots || hot.slots >= hot.tokens;
         return rows == 1 || (m_jointRows && room);
     }
     const std::uint8_t* hotRows(const CudaHotBuffer& hot, int layer) const;
     const std::int32_t* rowIds(int row) const
     {
         return m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.rowIds);
+    }
+    /// How many the row has, on the device.
+    const std::int32_t* numRowIds(int row) const
+    {
+        return m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.numPicks);
     }
     /// Bytes read by gathers since the start, on the device: numCounters of them, which hot buffers take in turn. They
     /// only grow.
@@ -154,6 +165,8 @@ private:
     struct HotOffsets {
         std::int64_t slotOfToken = 0, tokenOfSlot = 0, marks = 0, hand = 0, rows = 0, bytes = 0;
     };
+    /// Rows that a query reads of the hot buffer at most.
+    std::int64_t listRows() const { return std::int64_t{m_topK} + m_settings.tailSample; }
     HotOffsets hotOffsets(std::int64_t tokens, std::int32_t slots) const;
     std::shared_ptr<const int> takeCounter() const;
     std::int32_t slots(std::int64_t tokens) const;

@@ -19,6 +19,7 @@ struct SparseSettings {
     /// At most so many tokens, evenly spread over all that may be picked, stand for those that are not: their exact
     /// scores and values, weighed up to the mass left out. 0: it is left out. At 32,768 tokens, 1,000 positions of text,
     /// nats from dense int8 rows: 0.0014 without, 0.0010 with 512; dense int4 rows have 0.0009 (tests/bench/RESULTS.md).
+    /// The mass is told by the sample and by the sketches; on a GPU by the sample alone, of at most 1,024.
     int tailSample = 512;
     bool adaptive = false;             ///< raise K where the tail estimate is large
     /// A row whose picks leave a head more than this share of what it could pick from gets twice as many, up to 4 * topK.

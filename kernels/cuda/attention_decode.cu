@@ -17,9 +17,16 @@ constexpr int maxGroup = 8; // query heads per KV head
 constexpr int partFloats = maxGroup * (kvHeadDim + 2);
 constexpr float scoreScale = 0.0625f * 1.4426950408889634f; // 256^-0.5, and to base 2
 
+/// Without the sample.
 __device__ __forceinline__ int rowCount(const AttentionRows& rows)
 {
     return rows.sinks + rows.recent + rows.count;
+}
+
+/// Once the kernels before have ended.
+__device__ __forceinline__ int sampleCount(const AttentionRows& rows)
+{
+    return rows.numRowIds ? max(0, __ldcg(rows.numRowIds) - rows.count) : 0;
 }
 
 __device__ __forceinline__ int splitRows(const AttentionRows& rows, const AttentionShape& shape)
@@ -44,7 +51,15 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
     const int split = blockIdx.x;
     const int rowsPerSplit = splitRows(rows, shape);
     const int firstRow = split * rowsPerSplit;
-    const int total = rowCount(rows);
+    const int exact = rowCount(rows); // rows from here on are the sample
+    int total = exact;
+    float lift = 0.0f; // of the sample's scores, to base 2
+    if (firstRow + rowsPerSplit > exact) {
+        const int sampled = sampleCount(rows);
+        total += sampled;
+        if (sampled > 0)
+            lift = log2f(float(rows.others) / float(sampled));
+    }
     if (firstRow >= total)
         return;
     const int endRow = min(total, firstRow + rowsPerSplit);
@@ -157,6 +172,11 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             weight[i] = base + g + (i < 2 ? 0 : 8) < endRow ? score[i] * scoreScale : -INFINITY;
+        if (base + tileRows > exact) {
+#pragma unroll
+            for (int i = 0; i < 4; ++i)
+                weight[i] += base + g + (i < 2 ? 0 : 8) < exact ? 0.0f : lift;
+        }
         float rescale[2];
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
@@ -272,8 +292,8 @@ __global__ void __launch_bounds__(kvHeadDim)
     const int kvHead = head / groupHeads, inGroup = head % groupHeads;
     const AttentionRows rows = queries[query];
     const int rowsPerSplit = splitRows(rows, shape);
-    const int splits = (rowCount(rows) + rowsPerSplit - 1) / rowsPerSplit;
     waitForPreviousKernel();
+    const int splits = (rowCount(rows) + sampleCount(rows) + rowsPerSplit - 1) / rowsPerSplit;
     const float* parts = workspace + (int64_t(query) * shape.kvHeads + kvHead) * shape.maxSplits * partFloats;
     // One thread fetches a split's numbers for all, so that nobody waits for them one by one.
     extern __shared__ float2 numbers[]; // (maxSplits): maximum, later the factor; sum

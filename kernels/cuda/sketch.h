@@ -17,6 +17,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <vector>
 
 namespace octavo::kernels::cuda
 {
@@ -32,6 +33,7 @@ inline constexpr int sketchMaxHeads = 8;       ///< query heads per KV head
 inline constexpr int sketchMaxKvHeads = 16;
 inline constexpr int sketchMaxColumns = 48;     ///< rows of a sequence x heads per KV head, that share one reading
 inline constexpr int sketchMaxTokens = 1 << 18; ///< highest token + 1
+inline constexpr int sketchMaxSample = 1024;    ///< tokens that stand for what is not picked
 inline constexpr int sketchBins = 1024;         ///< of ten bits of a key
 /// Of a query: all tokens of half as many groups more than 2,048 picks. Beyond that its last kernel scores anew.
 inline constexpr int sketchMaxCandidates = 3072 * sketchGroupTokens;
@@ -80,8 +82,11 @@ struct SketchQuery {
     std::uint32_t* histogram; ///< (sketchBins): zero at the start and again afterwards
     uint2* candidates;        ///< (sketchMaxCandidates), work space: keys and tokens
     std::int32_t* counters;   ///< (4): zero at the start; the last counts selections that scored all groups at the end
-    std::int32_t* picks;      ///< (k): out, ascending
-    std::int32_t* numPicks;   ///< out: min(k, end - begin)
+    std::int32_t* picks;      ///< (k and the sample): out, ascending, then the sample, ascending
+    std::int32_t* numPicks;   ///< out: min(k, end - begin), and the sample's
+    /// Where not 0, those of its multiples in begin .. end - 1 that are not picked follow the picks; there are at most
+    /// sketchMaxSample of them.
+    std::int32_t sampleStride = 0;
 };
 
 /// Consecutive queries of one sequence, which share one reading of its sketch: same `sketch` and `begin`, and ends that
@@ -118,5 +123,8 @@ void referenceSketchToken(const float* key, const float* basis, const float* mea
 /// A projected query (64) as the scan sees it.
 void referenceSketchQuery(const float* projected, double* query);
 std::uint32_t sketchKey(double logShare);
+/// The multiples of `stride` in begin .. end - 1 that are not among `picks`, ascending.
+std::vector<std::int32_t> referenceTailSample(const std::vector<std::int32_t>& picks, std::int32_t begin,
+                                              std::int32_t end, std::int32_t stride);
 
 } // namespace octavo::kernels::cuda

@@ -28,6 +28,7 @@ constexpr int firstShift = 15;
 constexpr int radixBins = 2048;
 constexpr int binBits = 10, binShift = 32 - binBits; // of sketchBins
 static_assert(sketchBins == groupThreads && sketchBins == 1 << binBits);
+static_assert(sketchMaxSample == pickThreads);
 
 enum Counter { Candidates, Arrivals, Threshold, Exhaustive }; // of SketchQuery::counters
 
@@ -508,8 +509,17 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
         for (uint32_t word = words[i]; word; word &= word - 1)
             query.picks[at++] = (firstWord + i) * 32 + __ffs(static_cast<int>(word)) - 1;
     }
+    int sampled = 0;
+    if (query.sampleStride > 0) {
+        const int stride = query.sampleStride;
+        const int token = (query.begin + stride - 1) / stride * stride + int(threadIdx.x) * stride;
+        const bool sample = token < query.end && !(taken[token / 32] >> token % 32 & 1);
+        const int rank = rankOf(sample, scratch, sampled);
+        if (sample)
+            query.picks[total + rank] = token;
+    }
     if (threadIdx.x == 0) {
-        *query.numPicks = total;
+        *query.numPicks = total + sampled;
         query.counters[Candidates] = 0;
         query.counters[Exhaustive] += candidates > sketchMaxCandidates;
     }

@@ -38,4 +38,15 @@ std::uint32_t sketchKey(double logShare)
     return std::uint32_t(std::min(std::max(logShare + 64.0, 0.0), 63.99999) * 67108864.0);
 }
 
+std::vector<std::int32_t> referenceTailSample(const std::vector<std::int32_t>& picks, std::int32_t begin,
+                                              std::int32_t end, std::int32_t stride)
+{
+    std::vector<std::int32_t> sample;
+    for (std::int32_t token = begin; token < end; ++token) {
+        if (token % stride == 0 && std::find(picks.begin(), picks.end(), token) == picks.end())
+            sample.push_back(token);
+    }
+    return sample;
+}
+
 } // namespace octavo::kernels::cuda

@@ -104,7 +104,8 @@ void checkAttentionDecode(Report& report)
         // Weights rounded to bf16 and one rounding at the store.
         compare(report, "attention decode heads=" + std::to_string(heads), toFloat(out.download()), want, 6e-3);
 
-        // The same rows as first tokens, last tokens and picks: pages that lie anywhere, one of them on the host.
+        // The same rows as first tokens, last tokens and picks, a third of which are a sample: pages that lie anywhere,
+        // one of them on the host.
         const std::size_t rowBytes = std::size_t(kvHeads) * kvHeadBytes;
         constexpr int layerOffset = 4096, lastPage = poolRows - rowPageTokens;
         const std::size_t pageBytes = layerOffset + rowPageTokens * rowBytes;
@@ -117,6 +118,9 @@ void checkAttentionDecode(Report& report)
         const DeviceArray<std::uint8_t*> table(std::vector<std::uint8_t*>{hostPage, secondDevice.data()});
         std::vector<std::vector<std::int32_t>> attended;
         std::vector<AttentionRows> paged;
+        std::vector<DeviceArray<std::int32_t>> numRowIds;
+        const auto sampleOf = [&](int i) { return i % 2 ? 0 : counts[std::size_t(i)] / 3; };
+        const auto othersOf = [&](int i) { return i == 4 ? sampleOf(i) : 40 * sampleOf(i) + 7; };
         for (int i = 0; i < queries; ++i) {
             const int sinks = i * 7, begin = 400 + 20 * i, recent = i % 3 == 2 ? 0 : 90 + i;
             std::vector<std::int32_t> all;
@@ -127,13 +131,18 @@ void checkAttentionDecode(Report& report)
             const std::vector<std::int32_t> picked = i % 2 ? std::vector<std::int32_t>{} : ids[i];
             all.insert(all.end(), picked.begin(), picked.end());
             attended.push_back(all);
+            numRowIds.emplace_back(std::vector<std::int32_t>{std::int32_t(picked.size())});
             paged.push_back({poolDevice.data(),
                              idsDevice[std::size_t(i)].data(),
-                             std::int32_t(picked.size()),
+                             std::int32_t(picked.size()) - sampleOf(i),
                              sinks,
                              begin,
                              recent,
-                             {table.data(), layerOffset}});
+                             {table.data(), layerOffset},
+                             0,
+                             0,
+                             i % 2 ? nullptr : numRowIds.back().data(),
+                             othersOf(i)});
         }
         const DeviceArray<AttentionRows> pagedDevice(paged);
         const AttentionShape pagedShape{queries, heads, kvHeads, rowsPerSplit,
@@ -152,7 +161,7 @@ void checkAttentionDecode(Report& report)
                 }
                 const std::size_t at = std::size_t(i) * heads + h;
                 referenceAttentionHead(&query[at * 256], &gate[at * 512 + 256], k.data(), v.data(), 256,
-                                       int(attended[std::size_t(i)].size()), &want[at * 256]);
+                                       int(attended[std::size_t(i)].size()), &want[at * 256], sampleOf(i), othersOf(i));
             }
         }
         compare(report, "attention over pages and picks heads=" + std::to_string(heads), toFloat(out.download()), want,

@@ -106,6 +106,7 @@ float randomScale(Random& random, Pattern pattern, std::size_t token)
 /// One sequence: its sketch, and queries that pick from it.
 struct Sequence {
     int heads, kvHeads, begin, end, rows, k;
+    int sampleStride = 0;
     int tiles = (end + rows + 63) / 64 * 4;
     std::vector<std::uint8_t> codes;
     std::vector<__half> scales;
@@ -149,7 +150,7 @@ struct Sequence {
             row.logSums = DeviceArray<float2>(std::size_t(sketchChunks(end + rows)) * heads);
             row.lines = DeviceArray<float2>(std::size_t(heads));
             row.groupKeys = DeviceArray<std::uint32_t>(std::size_t(tiles) * 2);
-            row.picks = DeviceArray<std::int32_t>(std::size_t(k) + 1);
+            row.picks = DeviceArray<std::int32_t>(std::size_t(k + sketchMaxSample) + 1);
             row.histogram.zero(), row.counters.zero();
         }
     }
@@ -169,12 +170,14 @@ struct Sequence {
                 row.candidates.data(),
                 row.counters.data(),
                 row.picks.data(),
-                row.numPicks.data()};
+                row.numPicks.data(),
+                sampleStride};
     }
+    /// And the sample.
     std::vector<std::int32_t> picks(int r) const
     {
         std::vector<std::int32_t> got = work[std::size_t(r)].picks.download();
-        got.resize(std::size_t(std::clamp(work[std::size_t(r)].numPicks.download()[0], 0, k)));
+        got.resize(std::size_t(std::clamp(work[std::size_t(r)].numPicks.download()[0], 0, k + sketchMaxSample)));
         return got;
     }
 
@@ -274,13 +277,18 @@ void checkRow(Report& report, const char* what, const Sequence& s, int r)
             std::min(std::max(std::fmaf(best[std::size_t(token)], 0.6931471805599453f, 64.0f), 0.0f), 63.99999f);
         keys[std::size_t(token)] = std::uint32_t(shifted * 67108864.0f);
     }
-    const std::vector<std::int32_t> want = largest(keys, s.begin, last, s.k), got = s.picks(r);
+    std::vector<std::int32_t> want = largest(keys, s.begin, last, s.k);
+    if (s.sampleStride > 0 && s.k > 0) {
+        const std::vector<std::int32_t> sample = referenceTailSample(want, s.begin, last, s.sampleStride);
+        want.insert(want.end(), sample.begin(), sample.end());
+    }
+    const std::vector<std::int32_t> got = s.picks(r);
     report.expect(s.work[std::size_t(r)].numPicks.download()[0] == int(want.size()),
                   "sketch pick %s heads=%d end=%d row %d: %d picks, expected %zu", what, s.heads, s.end, r,
                   s.work[std::size_t(r)].numPicks.download()[0], want.size());
     std::size_t others = 0;
     for (const std::int32_t pick : want)
-        others += !std::binary_search(got.begin(), got.end(), pick);
+        others += std::find(got.begin(), got.end(), pick) == got.end();
     report.expect(got == want, "sketch pick %s heads=%d end=%d row %d: %zu of %zu picks are others", what, s.heads,
                   s.end, r, others, want.size());
 }
@@ -325,8 +333,15 @@ void checkPicks(Report& report)
         const char* what;
         Pattern pattern;
         int heads, kvHeads, begin, end, rows, k;
+        int sampleStride = 0;
     };
     const Case cases[] = {
+        {"sampled", Pattern::Random, 24, 4, 64, 60003, 1, 2048, 128},
+        {"sampled", Pattern::Random, 4, 2, 64, 9000, 8, 512, 16},
+        {"sampled", Pattern::Random, 8, 1, 16, 4097, 3, 2048, 4}, // its tokens fill the block of threads
+        {"sampled", Pattern::Random, 3, 3, 0, 33, 2, 2048, 1},    // all are picked
+        {"sampled", Pattern::Random, 24, 4, 64, 3000, 5, 0, 8},
+        {"sampled", Pattern::Runs, 24, 4, 64, 70000, 2, 2048, 256},
         {"random", Pattern::Random, 24, 4, 64, 60003, 1, 2048},
         {"random", Pattern::Random, 24, 4, 64, 20480, 8, 2048},
         {"random", Pattern::Random, 4, 2, 64, 9000, 8, 512},
@@ -345,6 +360,7 @@ void checkPicks(Report& report)
     };
     for (const Case& c : cases) {
         Sequence s(random, c.heads, c.kvHeads, c.begin, c.end, c.rows, c.k, c.pattern);
+        s.sampleStride = c.sampleStride;
         s.quantise();
         std::vector<SketchQuery> queries;
         for (int r = 0; r < c.rows; ++r)
@@ -376,7 +392,7 @@ void checkPicks(Report& report)
                               round, r);
             }
         }
-        if (c.rows == 1 && c.pattern == Pattern::Random)
+        if (c.rows == 1 && c.pattern == Pattern::Random && c.sampleStride == 0)
             checkAgreement(report, s);
         // Only equal keys are worth a look at every group.
         const bool equal = (c.pattern == Pattern::EqualTokens || c.pattern == Pattern::NoQuery) &&

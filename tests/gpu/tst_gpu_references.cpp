@@ -1,5 +1,6 @@
 /// The yardsticks of the CUDA kernels, checked by hand-worked numbers on machines that have no GPU.
 
+#include "kernels/cuda/attention_decode.h"
 #include "kernels/cuda/elementwise.h"
 #include "kernels/cuda/gdn_chunk.h"
 #include "kernels/cuda/gdn_decode.h"
@@ -39,6 +40,7 @@ private slots:
     void everySketchCodeHasItsPlace();
     void aSketchQueryIsRoundedToAHundredTwentySeventhOfItsPeak();
     void whatTwoRowsPickIsBroughtOnce();
+    void aSampleTakesWhatIsNotPickedAndStandsForTheRest();
 };
 
 void TestGpuReferences::everyPackedWeightComesBack()
@@ -229,6 +231,21 @@ void TestGpuReferences::whatTwoRowsPickIsBroughtOnce()
     QCOMPARE(rowIds, (std::vector<std::int32_t>{1, 2, 2, 3}));
     QCOMPARE(marks, (std::vector<std::uint8_t>{0, 1, 1, 1}));
     QCOMPARE(hand, 0);
+}
+
+void TestGpuReferences::aSampleTakesWhatIsNotPickedAndStandsForTheRest()
+{
+    QCOMPARE(referenceTailSample({9, 12, 16}, 6, 21, 4), (std::vector<std::int32_t>{8, 20}));
+    QCOMPARE(referenceTailSample({6, 7}, 6, 8, 1), std::vector<std::int32_t>{});
+    // A row of score 0 and value 1, and one of score 0 and value 3 that stands for three: (1 + 3 * 3) / 4 by half.
+    const std::vector<float> query(256), gate(256), keys(512);
+    std::vector<float> values(512, 1.0f);
+    std::fill(values.begin() + 256, values.end(), 3.0f);
+    std::vector<double> out(256);
+    referenceAttentionHead(query.data(), gate.data(), keys.data(), values.data(), 256, 2, out.data(), 1, 3);
+    QVERIFY(std::abs(out[17] - 1.25) < 1e-12);
+    referenceAttentionHead(query.data(), gate.data(), keys.data(), values.data(), 256, 2, out.data());
+    QVERIFY(std::abs(out[17] - 1.0) < 1e-12);
 }
 
 QTEST_GUILESS_MAIN(TestGpuReferences)
