@@ -86,6 +86,26 @@ __device__ __forceinline__ void bulkCopyStreaming(unsigned target, const void* s
 #endif
 }
 
+/// A box of a matrix that a CUtensorMap describes, from column `x` and row `y` on, zeros where the matrix ends; the
+/// barrier counts the bytes of the whole box.
+__device__ __forceinline__ void bulkCopyBox(unsigned target, const void* map, int x, int y, unsigned barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.tensor.2d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3}], [%4];\n" ::"r"(target),
+                 "l"(map), "r"(x), "r"(y), "r"(barrier)
+                 : "memory");
+#endif
+}
+
+/// Starts to bring a CUtensorMap to where copies look for it.
+__device__ __forceinline__ void prefetchMap(const void* map)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("prefetch.tensormap [%0];\n" ::"l"(map) : "memory");
+#endif
+}
+
 /// One arrival of the calling thread as soon as all its copyAsync16() so far have landed; counts as an expected one.
 __device__ __forceinline__ void barrierArriveOnCopies(unsigned barrier)
 {

@@ -212,17 +212,17 @@ __device__ __forceinline__ void finishTile(const W4GemmArgs& args, float (&sums)
             }
 }
 
-/// Launches one of these kernels, which asks for more than half of the shared memory, so that no multiprocessor gets two
-/// blocks while another gets none.
-template <typename Kernel>
+/// Launches one of these kernels, which asks for more than half of the shared memory, so that no multiprocessor gets
+/// two blocks while another gets none.
+template <typename Kernel, typename... More>
 cudaError_t launchW4Sm90(Kernel kernel, int threads, int sharedBytes, const W4GemmArgs& args, int blocks,
-                         cudaStream_t stream)
+                         cudaStream_t stream, const More&... more)
 {
     const int64_t units = int64_t{(args.tiles + 1) / 2} * args.groups;
     if ((units + 1) * blocks >= (int64_t{1} << 32))
         return cudaErrorInvalidValue;
     OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
-    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threads, sharedBytes, stream, args));
+    OCTAVO_CUDA_TRY(launchDependent(kernel, blocks, threads, sharedBytes, stream, args, more...));
     return cudaGetLastError();
 }
 

@@ -1,8 +1,8 @@
 #include "kernels/cuda/w4_gemm_internal.h"
 
 /// W4A16 on sm_90a. A block's stages (256 outputs x 128 inputs: two units of weights and the same inputs of every row)
-/// are filled by three warps, one for the weights and two for the inputs, and emptied by two warpgroups, a unit each.
-/// Weights become bf16 in registers, once for all rows; inputs are read where they lie. A fourth warp finds the rows'
+/// are filled by two threads, one for the weights and one for the inputs, and emptied by two warpgroups, a unit each.
+/// Weights become bf16 in registers, once for all rows; inputs are read where they lie. Another warp finds the rows'
 /// scales where a norm's is left to the product.
 ///
 /// Sums of a block's even and odd units are kept apart and meet where a tile ends.
@@ -13,14 +13,15 @@
 #include "kernels/cuda/w4_gemm_sm90.cuh"
 #include "kernels/cuda/wgmma.cuh"
 
+#include <cuda.h> // types alone: the function is looked up
+
 namespace octavo::kernels::cuda
 {
 namespace
 {
 
-constexpr int consumers = 8; // warps, 32 outputs each
-constexpr int inputWarps = 2;
-constexpr int threads = (consumers + 4) * 32; // whole warpgroups
+constexpr int consumers = 8;                  // warps, 32 outputs each
+constexpr int threads = (consumers + 4) * 32; // whole warpgroups: those that bring things come last
 
 template <int RowTiles, int Stages>
 struct Layout {
@@ -104,7 +105,8 @@ __device__ __forceinline__ void addUnit(float (&sums)[2][RowTiles][4], Fragments
 }
 
 template <int RowTiles, int Stages>
-__global__ void __launch_bounds__(threads, 1) w4GemmWarpgroupKernel(const __grid_constant__ W4GemmArgs args)
+__global__ void __launch_bounds__(threads, 1)
+    w4GemmWarpgroupKernel(const __grid_constant__ W4GemmArgs args, const __grid_constant__ CUtensorMap inputs)
 {
 #ifdef OCTAVO_WGMMA
     using L = Layout<RowTiles, Stages>;
@@ -124,19 +126,11 @@ __global__ void __launch_bounds__(threads, 1) w4GemmWarpgroupKernel(const __grid
     allowDependentLaunch();
     if (threadIdx.x == 0) {
         for (int slot = 0; slot < Stages; ++slot) {
-            barrierInit(fullBarrier(slot), 1 + 32 * inputWarps); // the weights' bytes, every lane that brings inputs
+            barrierInit(fullBarrier(slot), 2); // the weights' bytes, the inputs'
             barrierInit(emptyBarrier(slot), consumers);
         }
         barrierInit(scalesBarrier, 1);
         barrierInitFence();
-    }
-    // Inputs past the end meet scales of 0, but must not be NaN.
-    if (args.inFeatures % w4GroupSize != 0) {
-        for (int i = threadIdx.x; i < Stages * (L::weightsOffset / 16); i += threads) {
-            const int slot = i / (L::weightsOffset / 16), at = i % (L::weightsOffset / 16);
-            *reinterpret_cast<uint4*>(shared + slot * L::stageBytes + at * 16) = uint4{0, 0, 0, 0};
-        }
-        wgmmaFenceShared();
     }
     __syncthreads();
 
@@ -164,32 +158,22 @@ __global__ void __launch_bounds__(threads, 1) w4GemmWarpgroupKernel(const __grid
                     tile += 2;
                 }
             }
-        } else if (warp <= consumers + inputWarps) { // inputs; all others wait for these
+        } else if (warp == consumers + 1) { // inputs, zeros past their end; all others wait for these
+            if (lane != 0)
+                return;
+            prefetchMap(&inputs);
             waitForPreviousKernel();
-            // Two rows at a time, 16 bytes a lane. A lane's rows are four apart, so that two places serve them all.
-            const int firstRow = (warp - consumers - 1) * 2 + lane / 16;
-            const unsigned block = lane % 16 / 8 * L::blockBytes;
-            const unsigned even = block + firstRow * 128 + (lane % 8 ^ firstRow) * 16;
-            const unsigned odd = block + (firstRow + 4) * 128 + (lane % 8 ^ (firstRow + 4)) * 16;
-            const int64_t step = 4 * args.xStride;
-            const __nv_bfloat16* first = args.x + firstRow * args.xStride + lane % 16 * 8;
             int group = begin % args.groups;
             for (int unit = begin; unit < end; ++unit, at.advance()) {
                 barrierWait(emptyBarrier(at.slot), at.phase ^ 1);
-                const unsigned target = base + at.slot * L::stageBytes;
-                const __nv_bfloat16* source = first + group * w4GroupSize;
-                const int present = group * w4GroupSize + lane % 16 * 8 < args.inFeatures ? args.rows - firstRow : 0;
-#pragma unroll
-                for (int i = 0; i < RowTiles * 2; ++i, source += step) {
-                    if (4 * i < present)
-                        copyAsync16(target + (i % 2 ? odd : even) + i / 2 * 1024, source);
-                }
-                barrierArriveOnCopies(fullBarrier(at.slot));
+                const unsigned full = fullBarrier(at.slot), target = base + at.slot * L::stageBytes;
+                barrierArriveExpect(full, 2 * L::blockBytes);
+                bulkCopyBox(target, &inputs, group * w4GroupSize, 0, full);
+                bulkCopyBox(target + L::blockBytes, &inputs, group * w4GroupSize + 64, 0, full);
                 if (++group == args.groups)
                     group = 0;
             }
-            asm volatile("cp.async.wait_all;\n" ::: "memory"); // nothing of the warp's is under way when it ends
-        } else if (args.norms.squares) {
+        } else if (warp == consumers + 2 && args.norms.squares) {
             waitForPreviousKernel();
             findScales(args, scales, L::rows, scalesBarrier);
         }
@@ -202,7 +186,6 @@ __global__ void __launch_bounds__(threads, 1) w4GemmWarpgroupKernel(const __grid
         RingAt<Stages> at;
         const auto waitForStage = [&] {
             barrierWait(fullBarrier(at.slot), at.phase);
-            wgmmaFenceShared(); // the inputs came by way of ordinary copies
             return base + at.slot * L::stageBytes;
         };
         unsigned stage = begin < end ? waitForStage() : base;
@@ -262,11 +245,40 @@ __global__ void __launch_bounds__(threads, 1) w4GemmWarpgroupKernel(const __grid
 #endif
 }
 
+using EncodeTiled = decltype(cuTensorMapEncodeTiled)*;
+
+/// The driver's function, or null.
+EncodeTiled encodeTiled()
+{
+    static const EncodeTiled found = [] {
+        void* function = nullptr;
+        cudaDriverEntryPointQueryResult result{};
+#if CUDART_VERSION >= 12050
+        const cudaError_t error =
+            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
+#else
+        const cudaError_t error =
+            cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
+#endif
+        return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(function)
+                                                                             : nullptr;
+    }();
+    return found;
+}
+
 template <int RowTiles, int Stages>
 cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
-    return launchW4Sm90(w4GemmWarpgroupKernel<RowTiles, Stages>, threads, Layout<RowTiles, Stages>::bytes, args, blocks,
-                        stream);
+    using L = Layout<RowTiles, Stages>;
+    const cuuint64_t sizes[] = {cuuint64_t(args.inFeatures), cuuint64_t(args.rows)};
+    const cuuint64_t strides[] = {cuuint64_t(args.xStride) * sizeof(__nv_bfloat16)};
+    const cuuint32_t box[] = {64, L::rows}, steps[] = {1, 1};
+    CUtensorMap inputs;
+    if (encodeTiled()(&inputs, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<__nv_bfloat16*>(args.x), sizes, strides,
+                      box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
+                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
+        return cudaErrorInvalidValue;
+    return launchW4Sm90(w4GemmWarpgroupKernel<RowTiles, Stages>, threads, L::bytes, args, blocks, stream, inputs);
 }
 
 } // namespace
@@ -277,7 +289,7 @@ bool deviceHasW4Warpgroups()
     return cudaGetDevice(&device) == cudaSuccess &&
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-           minor == 0;
+           minor == 0 && encodeTiled();
 }
 
 cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream)
