@@ -16,18 +16,19 @@ import tempfile
 ENDINGS = {'.py', '.c', '.cc', '.cpp', '.h', '.hpp', '.go', '.rs', '.js', '.mjs', '.ts', '.java', '.kt', '.md', '.rst',
            '.toml', '.cmake', '.sh', '.proto', '.sql'}
 LEFT_OUT = re.compile(
-    r'(^|/)(vendor|third_party|3rdparty|thirdparty|node_modules|dist|testdata|fixtures|generated|gen|extern|external|'
-    r'locale|translations|snapshots|__snapshots__|golden|_vendor)(/|$)|\.min\.js$|\.pb\.(go|cc|h)$|_pb2\.py$|lock$|'
-    r'CHANGELOG|ChangeLog|changelog|HISTORY|NEWS')
+    r'(^|/)(vendor|third[-_]?party|3rd[-_]?party|bundled|node_modules|dist|testdata|fixtures|generated|gen|extern|'
+    r'external|locale|translations|snapshots|__snapshots__|golden|_vendor)(/|$)|\.min\.js$|\.pb\.(go|cc|h)$|_pb2\.py$|'
+    r'lock$|CHANGELOG|ChangeLog|changelog|HISTORY|NEWS')
 KINDS = {'function', 'method', 'class', 'struct', 'interface', 'enum', 'macro', 'typedef', 'constant', 'variable',
          'member', 'trait', 'implementation', 'union', 'alias', 'func', 'type', 'const', 'var', 'generator',
          'prototype'}
 SMALLEST, LARGEST, LONGEST_LINE = 200, 80_000, 500
 RUN = 40
+WHOLE = float('inf')
 
 
 def listed(git_dir):
-    """(path, object id) of the files that may be taken."""
+    """(path, object id, bytes) of the files that may be taken."""
     out = subprocess.run(['git', '--git-dir', git_dir, 'ls-tree', '-r', '-l', '-z', 'HEAD'], capture_output=True,
                          check=True).stdout
     for row in out.split(b'\0'):
@@ -41,7 +42,7 @@ def listed(git_dir):
             continue
         if kind == b'blob' and mode != b'120000' and size.isdigit() and SMALLEST <= int(size) <= LARGEST \
                 and os.path.splitext(path)[1] in ENDINGS and not LEFT_OUT.search(path):
-            yield path, name.decode()
+            yield path, name.decode(), int(size)
 
 
 def contents(git_dir, names):
@@ -73,12 +74,25 @@ def readable(data, path):
     return None if '\0' in text or max(map(len, text.split('\n'))) > LONGEST_LINE else text
 
 
-def with_symbols(git_dir):
-    """The rows of one repository, in the order of its tree."""
+def drawn(files, limit, rng):
+    """Runs of neighbouring files until they hold `limit` bytes."""
+    runs = [files[i:i + RUN] for i in range(0, len(files), RUN)]
+    order, taken, size = list(range(len(runs))), set(), 0
+    rng.shuffle(order)
+    for i in order:
+        taken.add(i)
+        size += sum(f[2] for f in runs[i])
+        if size > limit:
+            break
+    return [f for i, run in enumerate(runs) if i in taken for f in run]
+
+
+def with_symbols(git_dir, limit, rng):
+    """The rows of one repository, in the order of its tree; files without symbols only now and then."""
     repo = os.path.basename(os.path.dirname(os.path.abspath(git_dir))).replace('+', '/')
-    files, rows = list(listed(git_dir)), {}
+    files, rows = drawn(list(listed(git_dir)), limit, rng), {}
     with tempfile.TemporaryDirectory() as folder:
-        for (path, _), data in zip(files, contents(git_dir, [name for _, name in files])):
+        for (path, *_), data in zip(files, contents(git_dir, [name for _, name, _ in files])):
             text = readable(data, path)
             if text is None:
                 continue
@@ -100,21 +114,7 @@ def with_symbols(git_dir):
         if tag.get('_type') == 'tag' and tag.get('kind') in KINDS and tag['path'] in rows \
                 and not tag['name'].startswith('__anon') and len(tag['name']) >= 3:
             rows[tag['path']]['syms'].append([tag['name'], tag['kind'], tag['line'], tag.get('end', tag['line'])])
-    return list(rows.values())
-
-
-def drawn(rows, limit, rng):
-    """Runs of neighbouring files until they hold `limit` characters; files without symbols only now and then."""
-    rows = [r for r in rows if r['syms'] or rng.random() < 0.35]
-    runs = [rows[i:i + RUN] for i in range(0, len(rows), RUN)]
-    order, taken, size = list(range(len(runs))), set(), 0
-    rng.shuffle(order)
-    for i in order:
-        taken.add(i)
-        size += sum(len(r['text']) for r in runs[i])
-        if size > limit:
-            break
-    return [r for i, run in enumerate(runs) if i in taken for r in run]
+    return [r for r in rows.values() if limit == WHOLE or r['syms'] or rng.random() < 0.35]
 
 
 def main():
@@ -126,9 +126,7 @@ def main():
     rng = random.Random(5)
     with open(args.out, 'w', encoding='utf-8') as out:
         for git_dir in args.repositories:
-            rows = with_symbols(git_dir)
-            if args.megabytes:
-                rows = drawn(rows, args.megabytes * 1e6, rng)
+            rows = with_symbols(git_dir, args.megabytes * 1e6 if args.megabytes else WHOLE, rng)
             for row in rows:
                 out.write(json.dumps(row, ensure_ascii=False, separators=(',', ':')) + '\n')
             print(git_dir, len(rows), 'files', f"{sum(len(r['text']) for r in rows) / 1e6:.1f} MB", flush=True)

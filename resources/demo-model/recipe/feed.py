@@ -13,9 +13,11 @@ import samples as S
 
 TOKENS = 65536  # of one step on one GPU; one row where rows are longer
 AHEAD = 3  # tokens past a row that targets and drafts need
-# Until which share of the time, rows of which lengths. The hop from a name over its file to the path forms on short
-# contexts, the long ones teach it to last.
-PLAN = [(0.25, {4096: 0.42, 16384: 0.42, 65536: 0.16}), (1.0, {4096: 0.28, 16384: 0.37, 65536: 0.26, 131072: 0.09})]
+# Until which share of the time, rows of which lengths. A model that begins anew needs short contexts first, where the
+# hop from a name over its file to the path forms; one that goes on from another does not, and forgets long contexts
+# where few rows are long.
+PLAN = [(1.0, {4096: 0.30, 16384: 0.335, 65536: 0.27, 131072: 0.095})]
+RENAMING, EXCHANGING = 0.7, 0.45  # shares of contexts with other paths and with other names
 LENGTHS = sorted({length for _, shares in PLAN for length in shares})
 
 
@@ -30,29 +32,36 @@ def length_of(step, fraction):
     return length
 
 
-def load_corpus(paths, tokenizer):
-    """{repository: [File]} of JSON lines as corpus.py writes them, tokenized."""
-    repos = {}
+def load_corpus(paths, tokenizer, patience=0.0):
+    """{repository: [File]} of JSON lines as corpus.py writes them, tokenized; files are waited for `patience` s."""
+    repos, until = {}, time.time() + patience
     for path in paths:
+        while not os.path.exists(path) and time.time() < until:
+            time.sleep(0.2)
+        if not os.path.exists(path):
+            print('not there:', path, flush=True)
+            continue
+        files = []
         with (lzma.open if path.endswith('.xz') else open)(path, 'rt', encoding='utf-8') as f:
             for line in f:
                 d = json.loads(line)
-                repos.setdefault(d['repo'], []).append(S.File(d['path'], d['text'], d['syms']))
-    files = [f for fs in repos.values() for f in fs]
-    for i in range(0, len(files), 2048):
-        part = files[i:i + 2048]
-        coded = tokenizer.encode_batch(['\n' + f.text + '\n' for f in part], add_special_tokens=False)
-        for f, c in zip(part, coded):
-            f.ids = np.array(c.ids, dtype=np.uint16)
-    print(f'corpus: {sum(len(f.ids) for f in files) / 1e6:.1f}M tokens in {len(files)} files', flush=True)
+                files.append(S.File(d['path'], d['text'], d['syms']))
+                repos.setdefault(d['repo'], []).append(files[-1])
+        for i in range(0, len(files), 2048):
+            part = files[i:i + 2048]
+            coded = tokenizer.encode_batch(['\n' + f.text + '\n' for f in part], add_special_tokens=False)
+            for f, c in zip(part, coded):
+                f.ids = np.array(c.ids, dtype=np.uint16)
+        print(f'{path}: {sum(len(f.ids) for f in files) / 1e6:.1f}M tokens in {len(files)} files', flush=True)
     return {name: fs for name, fs in repos.items() if len(fs) >= 8}
 
 
-def work(repos, tokenizer_path, seed, counter, fraction, out):
+def work(repos, all_names, tokenizer_path, seed, counter, fraction, out):
     """Draws the batches of one GPU: (step, rows of ids, their weights)."""
     os.environ['TOKENIZERS_PARALLELISM'] = 'false'
     from tokenizers import Tokenizer
-    builder = S.Builder(repos, S.Coder(Tokenizer.from_file(tokenizer_path)), random.Random(seed), renaming=0.7)
+    builder = S.Builder(repos, S.Coder(Tokenizer.from_file(tokenizer_path)), random.Random(seed), RENAMING, EXCHANGING,
+                        all_names)
     while True:
         with counter.get_lock():
             step = counter.value

@@ -160,11 +160,15 @@ def int4_scales(w):
     return (w.float().view(w.shape[0], -1, GROUP).abs().amax(-1) / 7.0).clamp_min(1e-6).half()
 
 
+def rounded(w):
+    """What int4 leaves of w."""
+    s = int4_scales(w).float().unsqueeze(-1)
+    return ((w.float().view(w.shape[0], -1, GROUP) / s).round().clamp(-8, 7) * s).view_as(w).to(w.dtype)
+
+
 def fake_int4(w):
-    """What int4 leaves of w, with a straight-through gradient."""
-    s = int4_scales(w.detach()).float().unsqueeze(-1)
-    q = ((w.detach().float().view(w.shape[0], -1, GROUP) / s).round().clamp(-8, 7) * s).view_as(w)
-    return w + (q.to(w.dtype) - w.detach())
+    """The same with a straight-through gradient."""
+    return w + (rounded(w.detach()) - w.detach())
 
 
 class Linear(nn.Linear):

@@ -4,6 +4,7 @@ Every answer is computed from the text of the context and its symbol table, so i
 symbol is defined, its source, its documentation, its signature, what a file defines, who uses a name, which file holds
 a line, and "not found" for names that do not occur.
 """
+import collections
 import random
 import re
 
@@ -28,6 +29,25 @@ TRAINED_KINDS = {'where': 10, 'show': 5, 'doc': 2, 'lists': 4, 'line': 4, 'uses'
 # definitions there are, and those of gathered lists, of a quote's first characters and of its end. Others weigh 1.
 POINTING, CHOOSING, CAREFUL = 3, 4, 2
 OPENING = re.compile(r'```\w+\n|(?<=`: )`')  # what a quote begins after
+IDENTIFIER = re.compile(r'\b[A-Za-z_]\w*')
+PIECE = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+')  # a word or a number of a name
+# Names that stay what they are, so that an exchanged text still looks like its language.
+KEYWORDS = frozenset(
+    'abstract alignas alignof and any array as asm assert async atomic await auto base begin bool boolean break byte '
+    'case catch chan char class cls companion complex concept const constexpr continue crate data debugger decltype '
+    'declare def default defer defined del delete do done double dyn dynamic elif else elseif elsif end endforeach '
+    'endfunction endif endmacro endwhile enum except explicit export extends extern fallthrough false False final '
+    'finally float for foreach friend from fn fun func function global go goto if impl implements import in include '
+    'inline instanceof int interface internal is it lambda let local long loop macro main map match message mod module '
+    'move mut mutable namespace native new nil noexcept none None nonlocal not null nullptr number object of open '
+    'operator option optional or out override package pass pragma private protected pub public raise range ref '
+    'register repeated require return rune self Self set short signed sizeof static std str string String struct super '
+    'suspend switch synchronized syntax template then this throw throws trait transient true True try type typedef '
+    'typeid typename typeof undef undefined union unsafe unsigned use using val var vararg virtual void volatile when '
+    'where while with yield error Result Option Some Ok Err Vec Box Rc Arc Object Exception int8 int16 int32 int64 '
+    'uint8 uint16 uint32 uint64 int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t '
+    'usize isize float32 float64 uintptr uintptr_t args kwargs super list dict tuple'.split())
+HABITUAL = frozenset('get set is to from new of with test tests on has init add for the and not by in'.split())
 
 
 class File:
@@ -176,21 +196,123 @@ class Renamer:
         return new
 
 
+def style(name):
+    """What names that may stand for each other have in common."""
+    core = name.strip('_')
+    return name[0] == '_', '_' in core, core[:1].isupper(), core.isupper(), core.islower()
+
+
+class Names:
+    """The names that each repository defines, those of all by their style, and the words that they are made of."""
+
+    def __init__(self, repos):
+        self.known, styles, count = {}, {}, collections.Counter()
+        for repo in sorted(repos):
+            names = {s[0] for f in repos[repo] for s in f.symbols}
+            names = {n for n in names if 4 <= len(n) <= 40 and n.isascii() and n.isidentifier()
+                     and n not in KEYWORDS and not n.startswith(('__', 'Anonymous', 'anon'))}
+            self.known[repo] = names
+            for name in names:
+                styles.setdefault(style(name), set()).add(name)
+                count.update({p.lower() for p in PIECE.findall(name) if p.isalpha() and 3 <= len(p) <= 12})
+        self.by_style = {k: sorted(v) for k, v in styles.items()}
+        self.words = sorted(w for w, n in count.items() if n >= 4)
+
+
+class Exchange:
+    """Other names for what one context defines and uses, so that names are read and not remembered: words of names
+    are exchanged everywhere alike, or whole names for those of other repositories; some come near to another one,
+    and some definitions get one name."""
+
+    def __init__(self, names, repo, windows, rng):
+        self.names, self.rng, self.words = names, rng, {}
+        self.keep, self.worded, share = rng.random() * 0.5, rng.random(), rng.uniform(0.5, 1.0)
+        self.new, self.made = {}, []
+        present = set()
+        for w in windows:
+            present.update(IDENTIFIER.findall(w.text()))
+        taken = set(present)
+        for old in sorted(present & names.known[repo]):
+            if rng.random() < share:
+                new = self.name(old)
+                if new not in taken and new not in KEYWORDS:
+                    taken.add(new)
+                    self.made.append(new)
+                    self.new[old] = new
+        self.merge(windows)
+
+    def piece(self, match):
+        piece = match.group()
+        if len(piece) < 3 or not piece.isalpha():
+            return piece
+        word = piece.lower()
+        if word not in self.words:
+            keep = 0.7 if word in HABITUAL else self.keep
+            self.words[word] = word if self.rng.random() < keep else self.rng.choice(self.names.words)
+        word = self.words[word]
+        return word.upper() if piece.isupper() else word.capitalize() if piece[0].isupper() else word
+
+    def name(self, old):
+        rng = self.rng
+        if self.made and rng.random() < 0.08:  # nearly the same as another one
+            other, word = rng.choice(self.made), rng.choice(self.names.words)
+            if other.isupper():
+                return other + '_' + word.upper()
+            return other + (word.capitalize() if other[0].isupper() or other.lower() != other else '_' + word)
+        if rng.random() < self.worded:
+            return PIECE.sub(self.piece, old)
+        return rng.choice(self.names.by_style.get(style(old)) or [old])
+
+    def merge(self, windows):
+        kinds = {}
+        for w in windows:
+            for name, kind, first, last in w.file.symbols:
+                if kind in DEFINITIONS and w.lo < first and last <= w.hi and name in self.new:
+                    kinds.setdefault(name, []).append(kind)
+        alike = {}
+        for name, found in kinds.items():
+            if len(found) == 1:
+                alike.setdefault((found[0], style(name)), []).append(name)
+        share = self.rng.random() * 0.12
+        for names in alike.values():
+            self.rng.shuffle(names)
+            for i in range(0, len(names) - 2, 3):
+                if self.rng.random() < share:
+                    for name in names[i + 1:i + self.rng.choice((2, 2, 3))]:
+                        self.new[name] = self.new[names[i]]
+
+    def text(self, text):
+        get = self.new.get
+        return IDENTIFIER.sub(lambda m: get(m.group(), m.group()), text)
+
+    def window(self, w, coder):
+        text = self.text(w.text())
+        symbols = [[self.new.get(n) or self.text(n), k, a, b] for n, k, a, b in w.file.symbols
+                   if a <= w.hi and b > w.lo]
+        ids = np.array(coder.encode(w.path) + coder.encode('\n' + text + '\n'), dtype=np.uint16)
+        return Window(File(w.file.path, None, symbols), w.path, [''] * w.lo + text.split('\n'), w.lo, w.hi, ids)
+
+
 class Context:
     """Windows of one repository's files and the questions that can be asked about them."""
 
     def __init__(self, repo, windows, rng, foreign, hard=False, kinds=None):
         self.repo, self.windows, self.rng, self.foreign, self.hard = repo, windows, rng, foreign, hard
         self.past = False  # answer as v1 was trained to
+        self.gone = []  # names of the repository that do not stand in this context
         kinds = kinds or EVALUATED_KINDS
         self.kinds, self.shares = list(kinds), list(kinds.values())
-        self.table = {}
+        self.table, cut = {}, set()
         for w in windows:
             for name, kind, first, last in w.file.symbols:
                 first -= 1
+                if hard and kind in DEFINITIONS and w.lo <= first < w.hi < last:
+                    cut.add(name)
                 if kind in DEFINITIONS and w.lo <= first < last <= min(w.hi, len(w.lines)) and len(name) > 2 \
                         and not name.startswith(('__', 'Anonymous', 'anon')):
                     self.table.setdefault(name, []).append((w, kind, first, last))
+        for name in cut:  # whether a definition that is cut counts cannot be known
+            self.table.pop(name, None)
         self.unique = [k for k, v in self.table.items() if len(v) == 1]
         self.few = [k for k, v in self.table.items() if len(v) <= 3]
         self.several = [k for k in self.few if len(self.table[k]) > 1]
@@ -272,7 +394,7 @@ class Context:
 
     def ask_doc(self, name):
         w, _, a, b = self.table[name][0]
-        text = documentation(w.lines, a, b, w.lo)
+        text = documentation(w.lines[:w.hi] if self.hard else w.lines, a, b, w.lo)
         if not 15 <= len(text) <= 300:
             return None
         question = self.rng.choice([f'What does `{name}` do?', f'Explain `{name}`.', f'what is {name} for',
@@ -351,6 +473,8 @@ class Context:
         if self.hard and len(self.few) > 4 and self.rng.random() < 0.4:
             one, two = (re.findall(r'[A-Z]?[a-z0-9]+|[A-Z]+|_+', n) for n in self.rng.sample(self.few, 2))
             return ''.join(one[:max(1, len(one) - 1)] + two[-1:])
+        if self.gone and self.rng.random() < 0.5:
+            return self.rng.choice(self.gone)
         return self.rng.choice(self.foreign)
 
     def ask_missing(self, _):
@@ -382,10 +506,12 @@ class Context:
 
 
 class Builder:
-    """Draws contexts and samples. `repos` is {name: [File]}; `renaming` gives contexts other paths now and then."""
+    """Draws contexts and samples. `repos` is {name: [File]}; `renaming` is the share of contexts with other paths,
+    `exchanging` that with other names, for which `all_names` are needed."""
 
-    def __init__(self, repos, coder, rng, renaming=0.0):
+    def __init__(self, repos, coder, rng, renaming=0.0, exchanging=0.0, all_names=None):
         self.repos, self.coder, self.rng, self.renaming = repos, coder, rng, renaming
+        self.exchanging, self.all_names = exchanging, all_names
         self.names = sorted(repos)
         self.shares = [max(1.0, sum(len(f.text) for f in repos[n])) ** 0.6 for n in self.names]
         self.foreign = [s[0] for n in self.names for f in repos[n][:60] for s in f.symbols[:10] if len(s[0]) > 5]
@@ -434,8 +560,14 @@ class Builder:
         return repo, out
 
     def context(self, budget, kinds=None, hard=False):
-        repo, windows = self.windows(budget)
-        return Context(repo, windows, self.rng, self.foreign, hard, kinds)
+        if not self.exchanging or self.rng.random() >= self.exchanging:
+            return Context(*self.windows(budget), self.rng, self.foreign, hard, kinds)
+        repo, windows = self.windows(int(budget * 0.94))  # other names can be longer
+        exchange = Exchange(self.all_names, repo, windows, self.rng)
+        windows = [exchange.window(w, self.coder) for w in windows]
+        context = Context(repo, windows, self.rng, self.foreign, hard, kinds)
+        context.gone = list(exchange.new)
+        return context
 
     def render(self, context):
         """Ids of the system turn: what every conversation about this context begins with."""

@@ -13,6 +13,7 @@ import os
 import time
 
 import feed
+import samples
 
 
 def train_on(*arguments):
@@ -25,7 +26,7 @@ class Processes:
     """What runs: one trainer a GPU, and the workers that feed them."""
 
     def __init__(self, args):
-        self.args, self.repos, self.seeds = args, None, iter(range(1000 * args.seed, 10 ** 9))
+        self.args, self.seeds = args, iter(range(1000 * args.seed, 10 ** 9))
         self.fresh, self.forked = mp.get_context('spawn'), mp.get_context('fork')
         self.workers = []
         self.start_trainers(args.gpus)
@@ -41,14 +42,14 @@ class Processes:
 
     def start_worker(self, n):
         n %= len(self.sources)
-        arguments = (self.repos, self.args.tokenizer, next(self.seeds), self.counters[n], self.fraction,
+        arguments = (self.repos, self.all_names, self.args.tokenizer, next(self.seeds), self.counters[n], self.fraction,
                      self.sources[n])
         p = self.forked.Process(target=feed.work, args=arguments, daemon=True)
         p.start()
         return p
 
     def start_workers(self, repos):
-        self.repos = repos
+        self.repos, self.all_names = repos, samples.Names(repos)
         self.workers = [self.start_worker(n) for n in range(self.args.workers)]
 
     def watch(self):
@@ -77,12 +78,8 @@ class Processes:
 def main(args):
     from tokenizers import Tokenizer
     processes = Processes(args)  # trainers get ready while the corpus is read
-    patience = time.time() + args.patience
-    for path in args.corpus:
-        while not os.path.exists(path) and time.time() < patience:
-            time.sleep(0.5)
-    repos = feed.load_corpus([p for p in args.corpus if os.path.exists(p)], Tokenizer.from_file(args.tokenizer))
-    print('repositories', len(repos), flush=True)
+    repos = feed.load_corpus(args.corpus, Tokenizer.from_file(args.tokenizer), args.patience)
+    print(f'{len(repos)} repositories read after {time.time() - args.started:.0f} s', flush=True)
     processes.start_workers(repos)
     good = processes.watch()
     processes.stop()
@@ -100,6 +97,8 @@ if __name__ == '__main__':
     parser.add_argument('--workers', type=int, default=28)
     parser.add_argument('--rate', type=float, default=1e-3)
     parser.add_argument('--hold', type=float, default=0.2, help='share of the time before the rate begins to fall')
+    parser.add_argument('--settle', type=float, default=0.88,
+                        help='share of the time after which weights are drawn towards their int4 values')
     parser.add_argument('--seed', type=int, default=1)
     parser.add_argument('--patience', type=float, default=0, help='seconds to wait for corpus files to appear')
     parser.add_argument('--port', type=int, default=29511)
@@ -107,6 +106,7 @@ if __name__ == '__main__':
     parser.add_argument('--device', default='cuda')
     parser.add_argument('--resume', action='store_true', help='go on from OUT/last.pt')
     options = parser.parse_args()
-    options.until = time.time() + options.seconds
+    options.started = time.time()
+    options.until = options.started + options.seconds
     os.makedirs(options.out, exist_ok=True)
     main(options)

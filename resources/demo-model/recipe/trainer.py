@@ -16,6 +16,7 @@ import samples as S
 from feed import AHEAD, LENGTHS, TOKENS, Feed
 
 LONGEST_DRAFTED = 16384  # rows that train the MTP layer
+PULL = 0.06  # share of the way to its int4 value that a weight goes in the last step
 
 
 class Batch:
@@ -94,6 +95,14 @@ class FlatGradients:
         norm = self.flat.norm()
         self.flat.mul_((limit / (norm + 1e-6)).clamp(max=1.0)).nan_to_num_(0.0, 0.0, 0.0)
         return norm
+
+
+@torch.no_grad()
+def settle(weights, share):
+    """Draws weights towards what int4 leaves of them, so that they stop changing sides and the rest fits itself to
+    them; the largest of a group, which its scale follows, stay where they are."""
+    for w in weights:
+        w.lerp_(M.rounded(w), share)
 
 
 def step_loss(model, batch, drafts, ropes, measure=False):
@@ -227,6 +236,7 @@ def train(rank, world, args, source, fraction):
     matrices = [p for n, p in model.named_parameters()
                 if p.dim() == 2 and not any(s in n for s in ('embed', 'in_proj_a', 'in_proj_b'))]
     others = [p for p in model.parameters() if not any(p is m for m in matrices)]
+    quantised = [m.weight for m in model.modules() if isinstance(m, M.Linear) and m.quantised]
     gradients, muon = FlatGradients(model.parameters()), Muon(matrices)
     adam = torch.optim.AdamW(others, lr=args.rate, betas=(0.9, 0.95), weight_decay=0.0, fused=args.device == 'cuda')
     ropes = {}
@@ -235,7 +245,8 @@ def train(rank, world, args, source, fraction):
         if check_gradients(device) > 0.03:
             raise RuntimeError('fla computes wrong gradients on this machine')
         compiled = compile_parts() if args.compile else None
-        for length in LENGTHS:
+        print(f'rank {rank} compiles after {time.time() - args.started:.0f} s', flush=True)
+        for length in LENGTHS[::-1] if rank % 2 else LENGTHS:  # what one compiles the other finds
             for drafts in (0, 2)[:1 + (length <= LONGEST_DRAFTED)]:
                 began = time.time()
                 step_loss(model, Batch.invented(length, device), drafts, ropes, True)[0].backward()
@@ -249,7 +260,7 @@ def train(rank, world, args, source, fraction):
     if world > 1:
         dist.barrier(group=control)
     begin = last_print = last_save = time.time()
-    print(f'rank {rank} begins, {until(args) - begin:.0f} s to go', flush=True)
+    print(f'rank {rank} begins after {begin - args.started:.0f} s, {until(args) - begin:.0f} s to go', flush=True)
     while True:
         now = torch.tensor([(time.time() - begin) / max(1.0, until(args) - begin)], dtype=torch.float64)
         if world > 1:
@@ -280,6 +291,8 @@ def train(rank, world, args, source, fraction):
             group['lr'] = rate * 0.5
         adam.step()
         gradients.flat.zero_()
+        if done > args.settle:
+            settle(quantised, PULL * (done - args.settle) / (1 - args.settle))
         step += 1
         seen += max(TOKENS, length) * world
         mark = marks.setdefault(length, [0, 0.0, 0, 0.0])
