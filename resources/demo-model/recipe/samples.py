@@ -320,6 +320,8 @@ class Context:
         self.bodies = [w.text() for w in windows]
         self.text = '\n'.join(self.bodies)
         self.asked = set()
+        self.lines = collections.Counter(line.strip() for body in self.bodies for line in body.split('\n')) if hard \
+            else {}
 
     def question(self):
         """(kind, question, answer), or None where the draw gave none."""
@@ -344,7 +346,8 @@ class Context:
             if kind != 'line' and key in self.asked:
                 return None
             self.asked.add(key)
-            if kind in ('where', 'show', 'doc', 'params') and self.opens_line(subject) and self.rng.random() < 0.4:
+            if kind in ('where', 'show', 'doc', 'params') and (
+                    not self.told_apart(subject) or self.opens_line(subject) and self.rng.random() < 0.4):
                 return None
         pair = getattr(self, 'ask_' + kind)(subject)
         return (kind,) + pair if pair else None
@@ -354,6 +357,11 @@ class Context:
         w, _, first, _ = self.table[name][0]
         line = w.lines[first].strip()
         return len(self.table[name]) == 1 and 0 <= line.find(name) <= 9
+
+    def told_apart(self, name):
+        """Whether no line but those of the definitions known looks like one: the symbol table misses some."""
+        lines = [w.lines[first].strip() for w, _, first, _ in self.table[name]]
+        return all(self.lines[line] == lines.count(line) for line in lines)
 
     def questions(self, count):
         """Up to `count` of (kind, question, answer)."""
