@@ -36,7 +36,7 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     sparse.m_hotBytes = settings.hotBufferBytes;
     sparse.m_settings.sinks = (settings.sinks + sketchTileTokens - 1) / sketchTileTokens * sketchTileTokens;
     sparse.m_topK = std::clamp(settings.topK, 1, hotMaxPicks);
-    sparse.m_settings.tailSample = std::min({settings.tailSample, sketchMaxSample, hotMaxPicks - sparse.m_topK});
+    sparse.m_settings.tailSample = std::min({settings.gpuTailSample, sketchMaxSample, hotMaxPicks - sparse.m_topK});
     std::error_code ignored;
     if (mode == SparseMode::Off ||
         (!basisNamed && !std::filesystem::exists(basisFile, ignored) && mode == SparseMode::Auto))

@@ -116,7 +116,7 @@ Command benchCommand()
                     {"--noise", "", "decode on the CPU: fill contexts with random rows instead of reading them"},
                     {"--compare", "", "decode: sparse and dense steps in turns, and the median of the turns' ratios"},
                     {"--tail-sample", "N",
-                     "decode: tokens that stand for those not picked, at most (default: 512; 0: none)"},
+                     "decode: tokens that stand for those not picked, at most (default: 512, on a GPU 1024; 0: none)"},
                     {"--text", "PATH", "tier: a text or a folder of them"},
                     {"--steps", "N", "tier: how many to record (default: 256)"},
                     {"--miss-rate", "F", "tier: picks made so that a share F misses, instead of a text's"}},

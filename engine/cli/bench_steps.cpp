@@ -51,9 +51,10 @@ Result<std::unique_ptr<engine::Backend>> openBackend(const Arguments& arguments,
     options.threads = wanted.threads;
     options.cpuPath = wanted.cpuPath;
     options.sparse = sparse;
-    OCTAVO_TRY(const std::int64_t tailSample,
-               arguments.integer("--tail-sample", options.sparseSettings.tailSample, 0, 1 << 20));
-    options.sparseSettings.tailSample = int(tailSample);
+    if (arguments.has("--tail-sample")) {
+        OCTAVO_TRY(const std::int64_t tailSample, arguments.integer("--tail-sample", 0, 0, 1 << 20));
+        options.sparseSettings.tailSample = options.sparseSettings.gpuTailSample = int(tailSample);
+    }
     options.quantize = wanted.quantize;
     const std::string mtp = arguments.text("--mtp", "off");
     if (mtp != "on" && mtp != "off")

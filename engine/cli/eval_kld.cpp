@@ -41,8 +41,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         return Error{ErrorCode::InvalidArgument, "--against is '" + arguments.text("--against") + "', expected dense"};
     OCTAVO_TRY(const std::int64_t samples, arguments.integer("--samples", 200, 1, 1 << 20));
     OCTAVO_TRY(const std::int64_t topK, arguments.integer("--picks", SparseSettings().topK, 1, 1 << 20));
-    OCTAVO_TRY(const std::int64_t tailSample,
-               arguments.integer("--tail-sample", SparseSettings().tailSample, 0, 1 << 20));
+    OCTAVO_TRY(const std::int64_t wantedSample, arguments.integer("--tail-sample", 0, 0, 1 << 20));
     OCTAVO_TRY(const EvalRepository about, openEvalRepository(arguments, samples, samples));
     const EvalSubject& subject = about.subject;
     const EvaluationHooks hooks = progressTo(streams.err);
@@ -50,12 +49,16 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
 
     DivergenceTrace text, answers;
     bool onGpu = false;
-    Json line{{"eval", "kld"}, {"context", subject.ids.size()}, {"picks", topK}, {"tail_sample", tailSample}};
+    std::int64_t tailSample = wantedSample;
+    Json line{{"eval", "kld"}, {"context", subject.ids.size()}, {"picks", topK}};
     {
         OCTAVO_TRY(const std::unique_ptr<Backend> dense, subject.backend(SparseMode::Off));
         line["device"] = dense->info().device;
         line["path"] = dense->info().path;
         onGpu = dense->info().path == "cuda";
+        if (!arguments.has("--tail-sample"))
+            tailSample = onGpu ? SparseSettings().gpuTailSample : SparseSettings().tailSample;
+        line["tail_sample"] = tailSample;
         OCTAVO_TRY(const SlotId context, readOrReopen(*dense, model, subject.ids, about.stateFile("dense"), hooks));
         OCTAVO_TRY(text, traceText(*dense, context, about.next, hooks));
         OCTAVO_TRY(answers, traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
@@ -89,7 +92,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         SparseSettings settings;
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
-        settings.tailSample = variant.sampled ? int(tailSample) : 0;
+        settings.tailSample = settings.gpuTailSample = variant.sampled ? int(tailSample) : 0;
         // Rows lie alike in all variants, so that one reading serves them all.
         OCTAVO_TRY(const std::unique_ptr<Backend> tested, subject.backend(SparseMode::On, settings));
         OCTAVO_TRY(const SlotId context, readOrReopen(*tested, model, subject.ids, about.stateFile("tier"), hooks));

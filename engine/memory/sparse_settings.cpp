@@ -38,6 +38,7 @@ Result<void> SparseSettings::check() const
     OCTAVO_CHECK(inRange("threshold", threshold, 0, std::int64_t{1} << 40));
     OCTAVO_CHECK(inRange("hot buffer in bytes", hotBufferBytes, 1024, std::int64_t{1} << 42));
     OCTAVO_CHECK(inRange("sample of what is not picked", tailSample, 0, mostTokens));
+    OCTAVO_CHECK(inRange("sample of what is not picked on a GPU", gpuTailSample, 0, mostTokens));
     if (lookAt != 0.0 && !(lookAt >= 1.0 && lookAt <= 1e6))
         return Error{ErrorCode::InvalidArgument, "sparse attention's multiple of picks that are looked at is " +
                                                      std::to_string(lookAt) + ", expected 0 or at least 1"};

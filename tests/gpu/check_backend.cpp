@@ -145,7 +145,7 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
         options.device = "cuda:0";
         options.sparse = mode;
         options.sparseSettings.topK = topK;
-        options.sparseSettings.tailSample = tailSample;
+        options.sparseSettings.gpuTailSample = tailSample;
         options.sparseSettings.recent = recent;
         options.sparseSettings.hotBufferBytes = hotBytes;
         options.contextLimit = 20000;
