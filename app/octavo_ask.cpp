@@ -11,6 +11,7 @@
 #include <QJsonDocument>
 #include <QJsonObject>
 
+#include <algorithm>
 #include <iomanip>
 #include <unistd.h>
 
@@ -266,6 +267,14 @@ private:
             }
             out << "  " << terminalText(beginningOf(item.answer.text, citation)) << '\n';
         }
+        QStringList unknown; // paths that stand in no file that was read
+        for (const agents::Citation& citation : item.answer.citations) {
+            if (citation.kind == agents::CitationKind::Path && citation.state != CitationState::Verified)
+                unknown.append(item.answer.text.mid(citation.textStart, citation.textLength));
+        }
+        unknown.removeDuplicates();
+        for (const QString& path : unknown)
+            out << "  path  unverified  " << terminalText(path) << "  is not among the files that were read\n";
         const agents::AnswerFigures& f = item.answer.figures;
         if (f.newTokens > 0)
             out << "  " << f.newTokens << " tokens" << std::fixed << std::setprecision(1) << ", first after "
@@ -350,6 +359,8 @@ Result<void> runAsk(const cli::Arguments& arguments, cli::Streams& streams)
     QStringList questions;
     for (const std::string& question : arguments.positional())
         questions.append(QString::fromStdString(question));
+    if (std::ranges::any_of(questions, [](const QString& question) { return question.trimmed().isEmpty(); }))
+        return Error{ErrorCode::InvalidArgument, "a question is empty: put each in quotes at the end"};
     if (questions.isEmpty())
         return Error{ErrorCode::InvalidArgument, "there is no question: put each in quotes at the end"};
     const auto defaultAgents = std::min<std::int64_t>(questions.size(), agents::numAgents);

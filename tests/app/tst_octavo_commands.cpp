@@ -85,6 +85,17 @@ private slots:
         QVERIFY(objects[0]["packed"].toArray()[0].toObject()["tokens"].toInt() > 0);
     }
 
+    /// The model names the file that it is asked about, there or not; what was asked must not pass for what was read.
+    void aPathThatIsNotThereIsSaidToBeUnverified()
+    {
+        const Output asked = run({"ask", "--repo", m_fixture.root(), "--include", "src/*", "--max-tokens", "60",
+                                  "What is defined in `src/nothere.py`?"});
+        QCOMPARE(asked.status, 0);
+        const QByteArray answer = asked.out.left(asked.out.indexOf("  path  "));
+        QVERIFY2(answer.contains("nothere.py`"), asked.out.constData());
+        QVERIFY2(asked.out.contains("path  unverified  src/nothere.py"), asked.out.constData());
+    }
+
     void globsAndBudgetAreTaken()
     {
         const auto packed = [&](const QStringList& more) {
@@ -225,6 +236,7 @@ private slots:
         QTest::newRow("remove all and some") << QStringList{"contexts", "remove", "--all", "x"} << 2;
         QTest::newRow("no such context") << QStringList{"contexts", "remove", "none"} << 1;
         QTest::newRow("no question") << QStringList{"ask", "--repo", repo} << 2;
+        QTest::newRow("empty question") << QStringList{"ask", "--repo", repo, "q", " "} << 2;
         QTest::newRow("nine agents") << QStringList{"ask", "--repo", repo, "--agents", "9", "q"} << 2;
         QTest::newRow("unknown option") << QStringList{"ask", "--frobnicate"} << 2;
         QTest::newRow("unknown command") << QStringList{"frobnicate"} << 2;
