@@ -32,6 +32,7 @@ Result<ModelVerdict> examine(const QString& folder, const QString& device, int a
     request.config = audit.config;
     request.weightBytes = audit.weightBytes;
     request.mtp = audit.mtp;
+    request.floatHead = audit.floatHead;
     request.agents = agents;
     request.contextTokens =
         std::min<qint64>(contextTokens > 0 ? contextTokens : contextGoal, audit.config.maxPositions);
@@ -39,6 +40,8 @@ Result<ModelVerdict> examine(const QString& folder, const QString& device, int a
     const std::string& first = devices.front();
     if (first != "cpu")
         request.deviceBytes = deviceBytes(first);
+    else
+        request.weightBytes = audit.cpuWeightBytes;
     const engine::MemoryPlan plan = engine::planMemory(request);
 
     ModelVerdict verdict;

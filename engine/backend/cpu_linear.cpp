@@ -142,6 +142,12 @@ Result<CpuLinear> CpuLinear::pack(std::span<const LinearWeight* const> parts)
     return linear;
 }
 
+std::int64_t CpuLinear::int8Bytes(int outputs, int inputs)
+{
+    const std::int64_t slots = cpu::paddedDepth(inputs), groups = (slots + int8GroupSize - 1) / int8GroupSize;
+    return cpu::panelCount(outputs) * std::int64_t(cpu::panelWidth) * (slots + groups * std::int64_t(sizeof(float)));
+}
+
 Result<CpuLinear> CpuLinear::packInt8(const LinearWeight& weight)
 {
     CpuLinear linear;

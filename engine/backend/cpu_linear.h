@@ -27,6 +27,8 @@ public:
     static Result<CpuLinear> pack(const LinearWeight& weight);
     /// Any format to int8, with a scale for each 32 inputs of a row.
     static Result<CpuLinear> packInt8(const LinearWeight& weight);
+    /// What packInt8() takes for a layer of that size.
+    static std::int64_t int8Bytes(int outputs, int inputs);
 
     Format format() const { return m_format; }
     int outputs() const { return m_outputs; }

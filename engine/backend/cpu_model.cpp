@@ -2,6 +2,8 @@
 
 #include "engine/model/quantized_linear.h"
 
+#include <spdlog/spdlog.h>
+
 #include <cmath>
 #include <string>
 #include <vector>
@@ -145,6 +147,12 @@ Result<CpuMtp> LayerLoader::mtp(const MtpWeights& weights)
     return mtp;
 }
 
+Result<CpuLinear> roughHead(const LinearWeight& head, int threads)
+{
+    OCTAVO_TRY(const QuantizedLinear rough, quantizeInt4(head, threads, GridSearch::First));
+    return CpuLinear::pack(rough.weight);
+}
+
 std::int64_t bytesOf(const CpuLayer& layer)
 {
     std::int64_t bytes = layer.gate.bytes() + layer.up.bytes() + layer.down.bytes();
@@ -157,6 +165,15 @@ std::int64_t bytesOf(const CpuLayer& layer)
 }
 
 } // namespace
+
+std::int64_t cpuHeadBytes(const LinearWeight& head, bool mtp)
+{
+    if (head.format == LinearWeight::Format::Int4 || head.outFeatures < int8HeadOutputs)
+        return head.storedBytes();
+    const std::int64_t groups = (head.inFeatures + quantizedGroupSize - 1) / quantizedGroupSize;
+    const std::int64_t rough = mtp && canQuantize(head) ? head.parameters() / 2 + groups * head.outFeatures * 2 : 0;
+    return CpuLinear::int8Bytes(head.outFeatures, head.inFeatures) + rough;
+}
 
 Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
                                 const BackendOptions& options, int threads)
@@ -186,10 +203,15 @@ Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const
         OCTAVO_TRY(model.mtp, loader.mtp(*weights->mtp));
         model.mtp->layer.kindIndex = model.attentionLayers;
         model.bytes += model.mtp->fc.bytes() + bytesOf(model.mtp->layer);
+        if (isCancelled())
+            return cancelled;
         if (int8 && canQuantize(head)) {
-            OCTAVO_TRY(const QuantizedLinear rough, quantizeInt4(head, threads, GridSearch::First));
-            OCTAVO_TRY(model.mtp->roughHead, CpuLinear::pack(rough.weight));
-            model.bytes += model.mtp->roughHead->bytes();
+            if (auto rough = roughHead(head, threads)) {
+                model.mtp->roughHead = *std::move(rough);
+                model.bytes += model.mtp->roughHead->bytes();
+            } else { // drafts then take longer, no more
+                spdlog::info("drafts do without an int4 copy of the head: {}", rough.error().message);
+            }
         }
     }
     model.quantized = loader.hasQuantized();

@@ -40,6 +40,9 @@ struct CpuMtp {
     std::optional<CpuLinear> roughHead;
 };
 
+/// Bytes that the CPU backend's copies of a head take: its own form, and with MTP the rough one.
+std::int64_t cpuHeadBytes(const LinearWeight& head, bool mtp);
+
 struct CpuModel {
     ModelConfig config;
     std::shared_ptr<const ModelWeights> source; ///< the embedding is read from the map

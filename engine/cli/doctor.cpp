@@ -64,9 +64,10 @@ std::string size(std::int64_t bytes)
 std::vector<PlannedDevice> planDevices(const Findings& findings, std::int64_t askedDeviceBytes)
 {
     std::vector<PlannedDevice> planned;
-    auto plan = [&](std::string device, std::string description, std::int64_t deviceBytes) {
+    auto plan = [&](std::string device, std::string description, std::int64_t deviceBytes, std::int64_t totalBytes = 0) {
         MemoryPlanRequest request = findings.request;
         request.deviceBytes = deviceBytes;
+        request.deviceTotalBytes = totalBytes;
         if (deviceBytes == 0 && findings.audit)
             request.weightBytes = findings.audit->cpuWeightBytes;
         planned.push_back({std::move(device), std::move(description), planMemory(request)});
@@ -77,7 +78,7 @@ std::vector<PlannedDevice> planDevices(const Findings& findings, std::int64_t as
     }
     for (const DeviceDescription& device : listDevices()) {
         if (device.device != "cpu")
-            plan(device.device, device.description, device.memoryFreeBytes);
+            plan(device.device, device.description, device.memoryFreeBytes, device.memoryTotalBytes);
         else if (planned.empty())
             plan(device.device, device.description, 0);
     }

@@ -2,6 +2,7 @@
 
 #include "engine/memory/sketch_basis.h"
 #include "engine/model/checkpoint_layout.h"
+#include "engine/backend/cpu_model.h"
 #include "engine/model/quantized_linear.h"
 #include "engine/model/safetensors.h"
 #include "engine/model/weights.h"
@@ -78,6 +79,7 @@ void auditWeights(const ModelWeights& weights, CheckpointAudit& audit)
                 audit.cpuWeightBytes += weight->parameters() / 2 + groups * weight->outFeatures * 2 - weight->storedBytes();
         }
     };
+    audit.cpuWeightBytes += cpuHeadBytes(weights.head(), audit.mtp) - (audit.tiedHead ? 0 : weights.head().storedBytes());
     std::ranges::for_each(weights.layers, quantize);
     if (weights.mtp)
         quantize(weights.mtp->layer);

@@ -75,7 +75,7 @@ std::int64_t gpuWorkSpace(const MemoryPlanRequest& request, std::int64_t context
     const std::int64_t groups = contextTokens / 8;
     const std::int64_t perPick =
         groups * (heads * 2 + 4) + contextTokens / 4096 * heads * 8 + 4'096 + 131'072 +
-        4 * 2048 * 4; // maxima and keys of groups, sums of chunks, histogram, candidates, picks
+        4 * 3072 * 4; // maxima and keys of groups, sums of chunks, histogram, candidates, picks
     return 2 * gpuPassRows * columns + logits + splitSums + attentionSums + pageTables + layerTables + basis +
            gpuPassRows * perPick;
 }
@@ -125,7 +125,7 @@ std::int64_t draftHeadBytes(const MemoryPlanRequest& request)
     const std::int64_t outputs = std::min(BackendOptions{}.draftVocabulary, request.config.vocabSize);
     const std::int64_t weights = whole(outputs) * whole(request.config.hiddenSize);
     const std::int64_t bytes = weights / 2 + weights / 128 * 2; // fp16 scales of groups
-    return bytes <= request.deviceBytes / 100 ? bytes : 0;
+    return bytes <= std::max(request.deviceBytes, request.deviceTotalBytes) / 100 ? bytes : 0;
 }
 
 void planGpu(const MemoryPlanRequest& request, std::int64_t contextTokens, MemoryPlan& plan)

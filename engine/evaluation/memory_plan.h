@@ -23,6 +23,7 @@ struct MemoryPlanRequest {
     int agents = 8;
     std::int64_t contextTokens = 250'000;
     std::int64_t deviceBytes = 0; ///< of the GPU; 0: the CPU backend, everything lies in RAM
+    std::int64_t deviceTotalBytes = 0; ///< where deviceBytes are those that are free; 0: they are all
     std::int64_t ramBytes = 0;    ///< what this process may have
 };
 
