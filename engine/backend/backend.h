@@ -44,8 +44,8 @@ struct BackendStats {
     std::int64_t tierBytesRead = 0;       ///< bytes read from the host tier by decode (PCIe traffic on a GPU)
     std::int64_t pickedRows = 0;
     std::int64_t sparseSteps = 0, denseSteps = 0;
-    double tailMass = -1.0;               ///< estimated attention mass left out, newest step; negative: unknown
-    double pickOverlap = -1.0;            ///< share of picks that the step before picked too (CPU: and the
+    double tailMass = -1.0;               ///< share of attention mass of what is not picked, newest step; negative: unknown
+    double pickOverlap = -1.0;            ///< share of picks that the step before picked or sampled too (CPU: and the
                                           ///< hot buffer holds); negative: unknown
 };
 

@@ -132,7 +132,7 @@ private:
         std::array<LikelyPanel, 2> likely;
         float sum = 0.0f;
     };
-    static constexpr int draftParts = 64;
+    static constexpr int draftParts = 64; ///< so no more threads than that share the head's work
     struct BestDraft {
         TokenId token = 0;
         double chance = 0.0;

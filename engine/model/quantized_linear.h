@@ -32,6 +32,7 @@ std::vector<const LinearWeight*> bigLinears(const LayerWeights& layer);
 /// Whether a layer is one that quantizeInt4() takes: stored as floats, at least one group wide, inputs a multiple of 8.
 bool canQuantize(const LinearWeight& weight);
 
+/// Whether all ways to lay the grid over a group are tried.
 enum class GridSearch { Best, First };
 
 /// Spreads the outputs over `threads`. Fails with FormatInvalid where a weight is no finite number.

@@ -286,8 +286,8 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     report.expect(squeezedStats.hotMisses > 0 && squeezedStats.tierBytesRead > 0,
                   "sparse backend: no misses were counted");
     report.line("512 picks: %.1f%% misses with room for all rows, %.1f%% with room for one row's",
-                100.0 * double(fewStats.hotMisses) / double(fewStats.pickedRows),
-                100.0 * double(squeezedStats.hotMisses) / double(squeezedStats.pickedRows));
+                100.0 * double(fewStats.hotMisses) / double(fewStats.hotMisses + fewStats.hotHits),
+                100.0 * double(squeezedStats.hotMisses) / double(squeezedStats.hotMisses + squeezedStats.hotHits));
 }
 
 /// Pages that forks share are counted, and have a place in the host tier, once; what ends is given back.

@@ -211,7 +211,7 @@ Result<int> runRounds(const Options& options, CudaBackend& backend)
         }
         std::vector<TokenId> best(single.size()), bestOfAll(verify.size() * std::size_t(rows));
         const CudaBackend::PassCounts before = backend.passCounts();
-        const std::int64_t missesBefore = backend.stats().hotMisses, picksBefore = backend.stats().pickedRows;
+        const std::int64_t missesBefore = backend.stats().hotMisses, hitsBefore = backend.stats().hotHits;
         std::vector<DraftChain> chains(drafts.size());
         const double step = medianMs(30, [&] { need(backend.stepBest(single, endId, best)); });
         const auto check = [&] {
@@ -229,12 +229,12 @@ Result<int> runRounds(const Options& options, CudaBackend& backend)
             });
         }
         const CudaBackend::PassCounts after = backend.passCounts();
-        const std::int64_t picked = backend.stats().pickedRows - picksBefore;
+        const std::int64_t misses = backend.stats().hotMisses - missesBefore;
+        const std::int64_t read = misses + backend.stats().hotHits - hitsBefore;
         std::printf("%d agents of %lld tokens: step %.2f ms, verify of %d rows each %.2f ms, 7 drafts %.2f ms, round "
                     "%.2f ms; %.1f%% misses, passes: %lld replayed, %lld recorded, %lld neither\n",
                     agents, static_cast<long long>(options.context - 2'000), step, rows, verified, drafted, round,
-                    100.0 * double(backend.stats().hotMisses - missesBefore) /
-                        double(std::max<std::int64_t>(1, picked)),
+                    100.0 * double(misses) / double(std::max<std::int64_t>(1, read)),
                     static_cast<long long>(after.replayed - before.replayed),
                     static_cast<long long>(after.recorded - before.recorded),
                     static_cast<long long>(after.direct - before.direct));
