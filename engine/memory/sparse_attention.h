@@ -52,7 +52,7 @@ public:
     HostTier& tier() { return m_tier; }
     /// The newest picks of a layer's list, ascending. `list`: KV head, or 0 for a shared list.
     const std::vector<std::int32_t>& picks(int layer, int list) const;
-    /// Estimated share of attention on what the newest step did not read, mean over heads; negative before the first.
+    /// Estimated share of attention on what the newest step did not pick, mean over heads; negative before the first.
     double tail(int layer) const { return m_layers[std::size_t(layer)].tail; }
 
 private:

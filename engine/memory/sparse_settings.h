@@ -20,8 +20,9 @@ struct SparseSettings {
     /// scores and values, weighed up to the mass left out. 0: it is left out. At 32,768 tokens, 1,000 positions of text,
     /// nats from dense int8 rows: 0.0014 without, 0.0010 with 512; dense int4 rows have 0.0009 (tests/bench/RESULTS.md).
     int tailSample = 512;
-    /// The same on a GPU, 1,024 at most and what picks leave of 4,096. The mass is told by the sample alone there, not by the sketches, and more of it
-    /// costs next to nothing: 0.0062 nats at 65,536 tokens without, 0.0030 with 512, 0.0021 with 1,024.
+    /// The same on a GPU, 1,024 at most and what picks leave of 4,096. The mass is told by the sample alone there, not by
+    /// the sketches, and 1,024 cost a hundredth of a step and a twentieth of a round of drafts (tests/bench/RESULTS.md).
+    /// At 65,536 tokens: 0.0062 nats without, 0.0030 with 512, 0.0021 with 1,024.
     int gpuTailSample = 1024;
     bool adaptive = false;             ///< raise K where the tail estimate is large
     /// A row whose picks leave a head more than this share of what it could pick from gets twice as many, up to 4 * topK.
