@@ -90,7 +90,7 @@ enum class CitationState {
     Unverified, ///< found nowhere in the context
 };
 
-/// A path or a fenced code block of an answer, looked up in the ingested blobs.
+/// A path, a fenced code block or a quote behind a path in its line, of an answer, looked up in the ingested blobs.
 struct Citation {
     CitationKind kind = CitationKind::Path;
     CitationState state = CitationState::Unverified;

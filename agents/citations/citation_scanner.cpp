@@ -72,19 +72,27 @@ void CitationScanner::takeLine(qsizetype start, qsizetype end)
 
 void CitationScanner::takeProse(QStringView line, qsizetype start)
 {
+    static const QRegularExpression between(QStringLiteral(
+        "^[\\s*_]*(?:\\(?lines? \\d{1,9}(?: ?[-\u2013] ?\\d{1,9})?\\)?)?[\\s*_]*[-:\u2013\u2014][\\s*_]*$"));
+    qsizetype pathEnd = -1; // of a path that a quote may follow
     for (qsizetype at = line.indexOf(u'`'); at >= 0; at = line.indexOf(u'`', at)) {
+        const qsizetype ticks = at;
         qsizetype open = at;
         while (open < line.size() && line[open] == u'`')
             ++open;
-        const qsizetype close = line.indexOf(QString(open - at, u'`'), open);
+        const qsizetype close = line.indexOf(QString(open - ticks, u'`'), open);
         if (close < 0)
             return;
-        takePath(line.mid(open, close - open), start + open);
-        at = close + (open - at);
+        const QStringView span = line.mid(open, close - open);
+        at = close + (open - ticks);
+        const bool follows = pathEnd >= 0 && between.match(line.mid(pathEnd, ticks - pathEnd)).hasMatch();
+        pathEnd = takePath(span, start + open) ? at : -1;
+        if (pathEnd < 0 && follows)
+            takeInlineQuote(span, start + open);
     }
 }
 
-void CitationScanner::takePath(QStringView span, qsizetype start)
+bool CitationScanner::takePath(QStringView span, qsizetype start)
 {
     static const QRegularExpression lineNumbers(
         QStringLiteral("^(.+?)(?::(\\d{1,9})(?:[-:](\\d{1,9}))?|#L(\\d{1,9})(?:-L?(\\d{1,9}))?)$"));
@@ -103,16 +111,16 @@ void CitationScanner::takePath(QStringView span, qsizetype start)
     if (file < 0) { // does it look like a path of a repository such as this one?
         static const QRegularExpression shape(QStringLiteral("^[\\w.+@-]+(/[\\w.+@-]+)*$"));
         if (!shape.match(path).hasMatch())
-            return;
+            return false;
         const QString text = path.toString();
         const QString name = text.mid(text.lastIndexOf(u'/') + 1);
         const qsizetype dot = name.lastIndexOf(u'.');
         const bool ending = dot > 0 && m_index->hasEnding(name.mid(dot));
         const bool folder = text.contains(u'/') && (dot > 0 || m_index->hasFolder(text.section(u'/', 0, 0)));
         if (!ending && !folder)
-            return;
+            return false;
         if (m_index->hasFolder(name))
-            return; // a folder's path
+            return false; // a folder's path
     }
     Citation citation;
     citation.kind = CitationKind::Path;
@@ -130,6 +138,32 @@ void CitationScanner::takePath(QStringView span, qsizetype start)
         citation.lastLine = linesExist ? last : 0;
     }
     m_citations.append(citation);
+    return true;
+}
+
+void CitationScanner::takeInlineQuote(QStringView code, qsizetype start)
+{
+    if (code.trimmed().isEmpty())
+        return;
+    Citation citation;
+    citation.kind = CitationKind::Quote;
+    citation.textStart = int(start);
+    citation.textLength = int(code.size());
+    settle(citation, m_index->findInLine(code, m_namedFile));
+    m_citations.append(citation);
+}
+
+/// What was found of a quote, or that nothing was.
+void CitationScanner::settle(Citation& citation, const std::optional<SourceIndex::Place>& found) const
+{
+    if (!found)
+        return;
+    const SourceIndex::File& file = m_index->files()[found->file];
+    citation.state = m_named && found->file != m_namedFile ? CitationState::Elsewhere : CitationState::Verified;
+    citation.path = file.path;
+    citation.displayPath = file.displayPath;
+    citation.line = found->line;
+    citation.lastLine = found->lastLine;
 }
 
 void CitationScanner::closeBlock(qsizetype end)
@@ -149,14 +183,7 @@ void CitationScanner::closeBlock(qsizetype end)
     citation.kind = CitationKind::Quote;
     citation.textStart = int(m_blockStart);
     citation.textLength = int(body.size()) - (body.endsWith(u'\n') ? 1 : 0);
-    if (const auto found = m_index->findLines(lines, m_namedFile)) {
-        const SourceIndex::File& file = m_index->files()[found->file];
-        citation.state = m_named && found->file != m_namedFile ? CitationState::Elsewhere : CitationState::Verified;
-        citation.path = file.path;
-        citation.displayPath = file.displayPath;
-        citation.line = found->line;
-        citation.lastLine = found->lastLine;
-    }
+    settle(citation, m_index->findLines(lines, m_namedFile));
     m_citations.append(citation);
 }
 

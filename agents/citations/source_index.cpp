@@ -1,6 +1,7 @@
 #include "agents/citations/source_index.h"
 
 #include <algorithm>
+#include <string_view>
 #include <xxhash.h>
 
 namespace octavo::agents {
@@ -28,13 +29,44 @@ quint64 lineHash(QStringView line)
     return hash == 0 ? 1 : hash;
 }
 
+bool isOfWord(char c)
+{
+    return (c >= '0' && c <= '9') || (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_' || (c & 0x80) != 0;
+}
+
+/// Of a UTF-8 text that has `code` from `at` on.
+struct Occurrence {
+    std::string_view text, code;
+    std::size_t at = 0;
+
+    /// No word of the text runs on over an end of the code.
+    bool endsWithWords() const
+    {
+        const std::size_t end = at + code.size();
+        return !(at > 0 && isOfWord(text[at - 1]) && isOfWord(code.front())) &&
+               !(end < text.size() && isOfWord(text[end]) && isOfWord(code.back()));
+    }
+
+    bool isWholeLine() const
+    {
+        constexpr std::string_view blanks = " \t\r\f\v";
+        const std::size_t before = text.substr(0, at).find_last_not_of(blanks);
+        const std::size_t after = text.find_first_not_of(blanks, at + code.size());
+        return (before == text.npos || text[before] == '\n') && (after == text.npos || text[after] == '\n');
+    }
+
+    int line() const { return int(std::count(text.begin(), text.begin() + std::ptrdiff_t(at), '\n')) + 1; }
+};
+
 } // namespace
 
 void SourceIndex::addFile(const QByteArray& path, const QString& displayPath, const QByteArray& content)
 {
     const int index = int(m_files.size());
     const QString text = QString::fromUtf8(content);
-    File file{path, displayPath, int(m_lines.size()), 0};
+    File file{path, displayPath, int(m_lines.size()), 0, content};
+    if (!isAscii(text))
+        file.text = text.normalized(QString::NormalizationForm_C).toUtf8();
     for (const QStringView line : QStringView(text).split(u'\n'))
         m_lines.push_back(lineHash(line));
     if (text.isEmpty() || text.endsWith(u'\n'))
@@ -135,6 +167,36 @@ std::optional<SourceIndex::Place> SourceIndex::findIndented(const QList<QStringV
         if (preferredFile < 0 || found->file == preferredFile)
             break;
     }
+    return found;
+}
+
+std::optional<SourceIndex::Place> SourceIndex::findInLine(QStringView code, int preferred) const
+{
+    const QByteArray bytes = code.trimmed().toString().normalized(QString::NormalizationForm_C).toUtf8();
+    if (bytes.isEmpty())
+        return {};
+    const std::string_view needle(bytes.constData(), std::size_t(bytes.size()));
+    const auto find = [&](int file, bool partsToo) -> std::optional<Place> {
+        const QByteArray& content = m_files[file].text;
+        const std::string_view text(content.constData(), std::size_t(content.size()));
+        std::optional<Place> part;
+        for (std::size_t at = text.find(needle); at != text.npos; at = text.find(needle, at + 1)) {
+            const Occurrence here{text, needle, at};
+            const bool isWhole = here.isWholeLine();
+            if (!isWhole && (part || !partsToo || !here.endsWithWords()))
+                continue;
+            const Place place{file, here.line(), here.line()};
+            if (isWhole)
+                return place;
+            part = place;
+        }
+        return part;
+    };
+    std::optional<Place> found;
+    if (preferred >= 0)
+        found = find(preferred, true);
+    for (int file = 0; file < m_files.size() && !found; ++file)
+        found = find(file, false);
     return found;
 }
 

@@ -4,7 +4,7 @@
 ///
 /// Lines are compared in NFC and without trailing white space: that is how a tokenizer normalises and how models drop
 /// spaces. All else counts.
-/// Memory   12 bytes a line, plus paths.
+/// Memory   the text, 12 bytes a line, plus paths.
 /// Thread   built by one thread, then immutable.
 
 #include <QByteArray>
@@ -26,6 +26,7 @@ public:
         QString displayPath;
         int firstLine = 0; ///< index of its first line among all lines
         int numLines = 0;
+        QByteArray text; ///< UTF-8, in NFC
     };
     struct Place {
         int file = 0;
@@ -41,6 +42,11 @@ public:
     /// round them are not needed. `preferredFile` wins where the quote stands in several files, -1: the first one.
     /// Nothing for a quote of blank lines.
     std::optional<Place> findLines(const QList<QStringView>& lines, int preferredFile = -1) const;
+
+    /// Where `code`, a part of one line, stands in `file`: as a whole line less the white space round it, else as a part
+    /// that begins and ends with words. Where it does not stand there, or `file` is -1: the first other file of which it
+    /// is a whole line.
+    std::optional<Place> findInLine(QStringView code, int file) const;
 
     /// The file that `mention` names: its whole displayed path, or the end of exactly one. -1: none.
     int findPath(QStringView mention) const;

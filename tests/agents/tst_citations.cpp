@@ -119,6 +119,49 @@ private slots:
             QVERIFY2(scan(QString::fromUtf8(text)).isEmpty(), text);
     }
 
+    void codeBehindAPathIsAQuote()
+    {
+        const auto list = scan(QStringLiteral("`other` is used here:\n\n- `src/join.cpp`: `return a + b;`\n"
+                                              "- `lib/copy.cpp`: `return join(a, b);`\n- `lib/copy.cpp`: `#pragma once`\n"));
+        QCOMPARE(list.size(), 6);
+        QCOMPARE(list[1].kind, CitationKind::Quote);
+        QCOMPARE(list[1].state, CitationState::Verified);
+        QCOMPARE(list[1].path, QByteArray("src/join.cpp"));
+        QCOMPARE(list[1].line, 5);
+        QCOMPARE(list[3].kind, CitationKind::Quote);
+        QCOMPARE(list[3].state, CitationState::Unverified);
+        QVERIFY(list[3].path.isEmpty());
+        QCOMPARE(list[5].state, CitationState::Elsewhere);
+        QCOMPARE(list[5].path, QByteArray("src/join.h"));
+    }
+
+    void aQuoteBehindAPathMayBeAPartOfALine()
+    {
+        const auto one = [](const char* text) {
+            const auto found = scan(QString::fromUtf8(text));
+            return found.size() == 2 ? found[1] : Citation{};
+        };
+        QCOMPARE(one("`src/join.cpp`: `join(int a, int b)`").line, 3);
+        QCOMPARE(one("`src/join.cpp`: `other`").line, 8);
+        QCOMPARE(one("**`src/join.cpp`**: ``int other()``").line, 8);
+        QCOMPARE(one("`src/join.cpp:4` \xe2\x80\x93 `int other()`").line, 8);
+        QCOMPARE(one("`src/join.cpp` (line 8): `int other()`").line, 8);
+        QCOMPARE(one("`uml/\xc3\xa4.md`: `\xc3\xa9t\xc3\xa9`").line, 2);
+        QCOMPARE(one("`src/join.cpp`: `the`").state, CitationState::Unverified);     // of "other"
+        QCOMPARE(one("`lib/copy.cpp`: `int a`").state, CitationState::Unverified);   // a part of another file's line
+        QCOMPARE(one("`src/gone.cpp`: `// another`").state, CitationState::Elsewhere);
+    }
+
+    void codeThatOnlyStandsNearAPathIsNoQuote()
+    {
+        for (const char* text : {"`join` in `src/join.cpp`", "`src/join.cpp` defines `gone()`", "`src/join.cpp`: ` `",
+                                 "`src/join.cpp`:\n`gone()`", "`src/join.cpp`: it has `gone()`"})
+            QCOMPARE(scan(QString::fromUtf8(text)).size(), 1);
+        const auto paths = scan(QStringLiteral("`src/join.cpp`: `src/join.h`"));
+        QCOMPARE(paths.size(), 2);
+        QCOMPARE(paths[1].kind, CitationKind::Path);
+    }
+
     void normalFormAndTrailingSpaceDoNotMatter()
     {
         QCOMPARE(scan(quote("gr\xc3\xbc\xc3\x9f  \n\xc3\xa9t\xc3\xa9"))[0].state, CitationState::Verified);

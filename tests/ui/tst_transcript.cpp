@@ -276,6 +276,27 @@ private slots:
         QCOMPARE(m_view->selectedText(), QStringLiteral("question\n\nFirst a.cpp here.\n\n- one\n- two\n\nx = 1"));
     }
 
+    void aQuoteInsideALineIsMarkedBehindIt()
+    {
+        const QString text = QStringLiteral("- `a.cpp`: `return a;`\n- `a.cpp`: `return b;`\n");
+        Message done = message(2, MessageRole::Assistant, text);
+        for (const char* code : {"return a;", "return b;"}) {
+            Citation citation;
+            citation.kind = CitationKind::Quote;
+            citation.state = done.citations.isEmpty() ? CitationState::Verified : CitationState::Unverified;
+            citation.displayPath = QStringLiteral("a.cpp");
+            citation.textStart = int(text.indexOf(QLatin1String(code)));
+            citation.textLength = 9;
+            done.citations += citation;
+        }
+        m_view->appendText(MessageId{2}, text);
+        m_view->updateMessage(done);
+        QString shown = m_view->plainText();
+        shown.remove(QChar(0x202F)).replace(QChar::Nbsp, u' ');
+        QVERIFY2(shown.contains(QStringLiteral("a.cpp: return a; \u2713")), qPrintable(shown));
+        QVERIFY2(shown.contains(QStringLiteral("a.cpp: return b; unverified")), qPrintable(shown));
+    }
+
     void aVerifiedQuoteOpensItsPlace()
     {
         const QString text = QStringLiteral("```cpp\n") + code + QStringLiteral("\n```\n");

@@ -10,7 +10,7 @@
 namespace octavo::ui {
 namespace {
 
-/// A paragraph, heading or piece of a list: wrapped text with inline styles, and marks behind cited paths.
+/// A paragraph, heading or piece of a list: wrapped text with inline styles, and marks behind cited paths and quotes.
 class TextItem final : public Item
 {
 public:
@@ -33,7 +33,7 @@ public:
     {
         QList<agents::Citation> mine;
         for (const agents::Citation& citation : citations) {
-            if (citation.kind == agents::CitationKind::Path && citation.textStart < m_block.sourceEnd &&
+            if (citation.textStart < m_block.sourceEnd &&
                 citation.textStart + citation.textLength > m_block.sourceStart)
                 mine += citation;
         }
@@ -170,7 +170,7 @@ protected:
     }
 
 private:
-    /// Text and spans of the block, with a mark put in behind each cited path.
+    /// Text and spans of the block, with a mark put in behind each cited path and quote.
     void rebuild()
     {
         invalidate();
