@@ -80,6 +80,9 @@ void Agent::Private::take(quint64 serial, StreamBatch&& batch)
         case engine::FinishReason::ContextFull:
             outcome = MessageState::ContextFull;
             break;
+        case engine::FinishReason::Repeats:
+            outcome = MessageState::Repeated;
+            break;
         case engine::FinishReason::Cancelled:
             outcome = MessageState::Stopped;
             break;

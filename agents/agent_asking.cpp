@@ -287,6 +287,7 @@ void Agent::Private::submit()
     request.drafts = w.options.lookupDrafts || w.options.mtpDrafts;
     if (request.drafts && w.options.lookupDrafts != w.options.mtpDrafts)
         request.draftSources = w.options.lookupDrafts ? engine::DraftSources::Lookup : engine::DraftSources::Mtp;
+    request.endsLoops = true;
     request.priority = priority();
     const quint64 serial = run->serial;
     run->stream =

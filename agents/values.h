@@ -116,6 +116,7 @@ enum class MessageState {
     LengthLimit,
     Interrupted, ///< the program ended in mid-answer; text kept
     Failed,      ///< `problem` says why; text kept
+    Repeated,    ///< ended because it began to repeat itself; text kept
 };
 
 /// Whether an answer in this state can go on where it ended.

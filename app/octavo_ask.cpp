@@ -48,6 +48,8 @@ const char* stateName(MessageState state)
         return "context_full";
     case MessageState::Stopped:
         return "stopped";
+    case MessageState::Repeated:
+        return "repeats";
     default:
         return "failed";
     }
@@ -245,6 +247,22 @@ private:
         }
     }
 
+    /// Why an answer ended before the model ended it, and what can be done.
+    std::string reasonOf(MessageState state) const
+    {
+        switch (state) {
+        case MessageState::LengthLimit:
+            return "the answer has the most tokens that it may, " + std::to_string(m_workbench.maxNewTokens())
+                   + "; --max-tokens N allows more";
+        case MessageState::ContextFull:
+            return "the context is full; --budget N or --include GLOB reads less of the repository and leaves more room";
+        case MessageState::Repeated:
+            return "the answer began to repeat itself";
+        default:
+            return "it was stopped";
+        }
+    }
+
     void printEnd(const Item& item)
     {
         std::ostream& out = m_streams.out;
@@ -254,7 +272,7 @@ private:
         else if (item.answer.state == MessageState::Failed)
             out << "Broke off: " << item.answer.problem.toStdString() << '\n';
         else if (item.answer.state != MessageState::Complete)
-            out << "Ended early: " << stateName(item.answer.state) << '\n';
+            out << "Ended early: " << reasonOf(item.answer.state) << '\n';
         int quote = 0;
         for (const agents::Citation& citation : item.answer.citations) {
             if (citation.kind != agents::CitationKind::Quote)

@@ -67,11 +67,13 @@ struct GenerationRequest {
     std::vector<std::string> stopStrings;
     bool drafts = true; ///< guess tokens ahead and check them in one step; the answer is the same either way
     DraftSources draftSources = DraftSources::All;
+    /// A greedy answer that only repeats itself ends with FinishReason::Repeats, see LoopWatch.
+    bool endsLoops = false;
     /// Smaller goes first; the pane a user looks at asks with a smaller one.
     int priority = 0;
 };
 
-enum class FinishReason { Stop, Length, ContextFull, Cancelled };
+enum class FinishReason { Stop, Length, ContextFull, Cancelled, Repeats };
 
 struct GenerationStats {
     std::int64_t promptTokens = 0;

@@ -29,6 +29,8 @@ QString stateName(MessageState state)
         return QStringLiteral("interrupted");
     case MessageState::Failed:
         return QStringLiteral("failed");
+    case MessageState::Repeated:
+        return QStringLiteral("repeated itself");
     }
     return {};
 }

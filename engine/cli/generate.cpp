@@ -18,6 +18,7 @@ const char* finishName(engine::FinishReason reason)
     case engine::FinishReason::Length: return "length";
     case engine::FinishReason::ContextFull: return "context_full";
     case engine::FinishReason::Cancelled: return "cancelled";
+    case engine::FinishReason::Repeats: return "repeats";
     }
     return "unknown";
 }

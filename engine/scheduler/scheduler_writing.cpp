@@ -229,6 +229,9 @@ bool Scheduler::takeToken(Task& task, TokenId id)
         finish(task, FinishReason::Length);
     else if (task.positions() >= m_options.contextLimit)
         finish(task, FinishReason::ContextFull);
+    else if (task.request.endsLoops && task.request.sampling.greedy()
+             && task.loopWatch.loops(task.answer.tokens(), *task.prompt))
+        finish(task, FinishReason::Repeats);
     else {
         task.next = id;
         if (task.lookup)

@@ -1,6 +1,7 @@
 #pragma once
 
 #include "engine/engine.h"
+#include "engine/sampling/loop_watch.h"
 #include "engine/scheduler/answer.h"
 #include "engine/scheduler/prefix_cache.h"
 #include "engine/speculation/draft_planner.h"
@@ -46,6 +47,7 @@ struct Task {
 
     Sampler sampler;
     Answer answer;
+    LoopWatch loopWatch;
     TokenId next = -1;         ///< written, not yet in the sequence
     std::unique_ptr<PromptLookup> lookup;
     Draft draft;               ///< of the step in hand

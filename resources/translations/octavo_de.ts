@@ -2812,8 +2812,16 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
         <translation>Beendet: Der Kontext ist voll.</translation>
     </message>
     <message>
-        <source>Ended at the length limit.</source>
-        <translation>An der Längengrenze beendet.</translation>
+        <source>Ended at the limit for an answer's length. Continue goes on from here; the limit is in Settings, under Sampling.</source>
+        <translation>An der Grenze für die Länge einer Antwort beendet. Fortsetzen schreibt von hier weiter; die Grenze steht in den Einstellungen unter „Auswahl der Tokens“.</translation>
+    </message>
+    <message>
+        <source>Ended at the limit for an answer's length.</source>
+        <translation>An der Grenze für die Länge einer Antwort beendet.</translation>
+    </message>
+    <message>
+        <source>Ended: the answer began to repeat itself.</source>
+        <translation>Beendet: Die Antwort begann sich zu wiederholen.</translation>
     </message>
     <message>
         <source>Interrupted when Octavo closed; the text so far is here.</source>

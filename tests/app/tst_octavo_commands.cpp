@@ -96,6 +96,15 @@ private slots:
         QVERIFY2(asked.out.contains("path  unverified  src/nothere.py"), asked.out.constData());
     }
 
+    void anAnswerCutAtItsLimitSaysHowToGetMore()
+    {
+        const Output asked = run({"ask", "--repo", m_fixture.root(), "--include", "src/*", "--max-tokens", "3",
+                                  "Show `join_paths`."});
+        QCOMPARE(asked.status, 0);
+        QVERIFY2(asked.out.contains("Ended early: the answer has the most tokens that it may, 3; --max-tokens N allows more\n"),
+                 asked.out.constData());
+    }
+
     void globsAndBudgetAreTaken()
     {
         const auto packed = [&](const QStringList& more) {

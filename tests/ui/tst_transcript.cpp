@@ -385,11 +385,13 @@ private slots:
             pressTheSecond(state);
             QCOMPARE(goesOn.size(), ++early);
         }
+        QVERIFY2(m_view->plainText().contains(QStringLiteral("Continue goes on from here")), qPrintable(m_view->plainText()));
         QCOMPARE(again.size(), 0);
         pressTheSecond(MessageState::Complete);
         pressTheSecond(MessageState::ContextFull);
+        pressTheSecond(MessageState::Repeated); // it would only go on repeating
         QCOMPARE(goesOn.size(), early);
-        QCOMPARE(again.size(), 2);
+        QCOMPARE(again.size(), 3);
     }
 
     void findCountsStepsAndWraps()

@@ -276,7 +276,12 @@ public:
             m_words = TranscriptWords::tr("Ended: the context is full.");
             break;
         case agents::MessageState::LengthLimit:
-            m_words = TranscriptWords::tr("Ended at the length limit.");
+            m_words = last ? TranscriptWords::tr("Ended at the limit for an answer's length. Continue goes on from here; the "
+                                                 "limit is in Settings, under Sampling.")
+                           : TranscriptWords::tr("Ended at the limit for an answer's length.");
+            break;
+        case agents::MessageState::Repeated:
+            m_words = TranscriptWords::tr("Ended: the answer began to repeat itself.");
             break;
         case agents::MessageState::Interrupted:
             m_words = TranscriptWords::tr("Interrupted when Octavo closed; the text so far is here.");

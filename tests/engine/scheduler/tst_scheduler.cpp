@@ -54,6 +54,29 @@ private slots:
         QCOMPARE(record.text, std::string("one"));
     }
 
+    void anAnswerThatRepeatsItselfEndsWhereThatIsAskedFor()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions&) {
+            device.script = [](auto history) -> std::optional<TokenId> {
+                return std::string("- the same line\n")[history.size() % 16];
+            };
+        });
+        GenerationRequest request;
+        request.prompt = someTokens(64, 1);
+        request.maxNewTokens = 1000;
+        request.endsLoops = true;
+        const auto cut = bench.run(bench.submit(request));
+        QCOMPARE(cut.finished->reason, FinishReason::Repeats);
+        QCOMPARE(cut.tokens.size(), std::size_t(128));
+        request.sampling.temperature = 1.0f; // drawn by chance: nobody knows that it goes on so
+        request.prompt = someTokens(64, 1);
+        QVERIFY(bench.run(bench.submit(request)).finished->reason != FinishReason::Repeats);
+        request.sampling.temperature = 0.0f;
+        request.endsLoops = false;
+        request.prompt = someTokens(64, 1);
+        QCOMPARE(bench.run(bench.submit(request)).finished->reason, FinishReason::Length);
+    }
+
     void aCharacterCutByTheEndComesOutAsAReplacement()
     {
         Bench bench([](FakeDevice& device, SchedulerOptions&) {
