@@ -13,6 +13,8 @@
 #include <cmath>
 #include <cstring>
 #include <fstream>
+#include <functional>
+#include <numeric>
 
 namespace octavo::engine {
 
@@ -43,6 +45,36 @@ bool readNumber(const nlohmann::json& metadata, const char* key, int base, Integ
         return false;
     const auto text = metadata[key].get<std::string>();
     return std::from_chars(text.data(), text.data() + text.size(), value, base).ptr == text.data() + text.size() && !text.empty();
+}
+
+/// What no fit() gives, as a damaged file might have it; empty: nothing. All values are finite.
+std::string oddValueOf(const SketchBasis& basis)
+{
+    constexpr double tolerance = 1e-3, largestMean = 1e4;
+    for (int layer = 0; layer < basis.numLayers; ++layer) {
+        for (int head = 0; head < basis.numKvHeads; ++head) {
+            const std::string where = "layers." + std::to_string(layer) + ", head " + std::to_string(head);
+            const std::span vectors(basis.basis(layer, head), std::size_t(basis.rank) * std::size_t(basis.headDim));
+            for (int a = 0; a < basis.rank; ++a) {
+                const auto left = vectors.subspan(std::size_t(a) * std::size_t(basis.headDim), std::size_t(basis.headDim));
+                for (int b = a; b < basis.rank; ++b) {
+                    const auto* right = &vectors[std::size_t(b) * std::size_t(basis.headDim)];
+                    const double product = std::inner_product(left.begin(), left.end(), right, 0.0);
+                    if (!(std::abs(product - (a == b ? 1.0 : 0.0)) <= tolerance))
+                        return where + " has vectors that are not orthonormal";
+                }
+            }
+            const std::span means(basis.mean(layer, head), std::size_t(basis.headDim));
+            if (!std::ranges::all_of(means, [](float mean) { return std::abs(mean) <= largestMean; }))
+                return where + " has a mean out of all proportion";
+            if (basis.deviations.empty())
+                continue;
+            const std::span deviations(basis.deviation(layer, head), std::size_t(basis.rank));
+            if (deviations.back() < 0.0f || !std::ranges::is_sorted(deviations, std::ranges::greater{}))
+                return where + " has deviations that do not fall";
+        }
+    }
+    return {};
 }
 
 } // namespace
@@ -134,6 +166,12 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
         if (!append(basis.deviations, *deviation))
             return invalid(noNumbers);
     }
+    if (metadata.contains("checksum")) {
+        std::uint64_t checksum = 0;
+        if (!readNumber(metadata, "checksum", 16, checksum) || checksum != basis.contentHash())
+            return invalid("is damaged: its values are not those of its checksum");
+    } else if (const std::string odd = oddValueOf(basis); !odd.empty())
+        return invalid("is damaged: " + odd);
     return basis;
 }
 
@@ -156,7 +194,8 @@ Result<void> SketchBasis::save(const std::filesystem::path& path) const
     nlohmann::json header;
     header["__metadata__"] = {{"model_hash", hex(modelHash)},
                               {"rank", std::to_string(rank)},
-                              {"tokens", std::to_string(fittedTokens)}};
+                              {"tokens", std::to_string(fittedTokens)},
+                              {"checksum", hex(contentHash())}};
     const std::size_t basisFloats = std::size_t(numKvHeads) * std::size_t(rank) * std::size_t(headDim);
     const std::size_t meanFloats = std::size_t(numKvHeads) * std::size_t(headDim);
     const std::size_t deviationFloats = deviations.empty() ? 0 : std::size_t(numKvHeads) * std::size_t(rank);

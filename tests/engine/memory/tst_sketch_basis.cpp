@@ -49,6 +49,9 @@ private slots:
     void refusesAnotherModelsBasis();
     void refusesDamagedFiles_data();
     void refusesDamagedFiles();
+    void damagedValuesAreRefused_data();
+    void damagedValuesAreRefused();
+    void theBundledBasisIsSound();
     void tooLittleTextIsRefused();
     void noOtherFileIsWrittenOver();
     void valuesThatAreNoNumbersAreRefused();
@@ -189,6 +192,65 @@ void TestSketchBasis::refusesDamagedFiles()
     QVERIFY(!loaded);
     QCOMPARE(loaded.error().code, ErrorCode::FormatInvalid);
     QVERIFY(loaded.error().message.find("basis.safetensors") != std::string::npos);
+}
+
+void TestSketchBasis::damagedValuesAreRefused_data()
+{
+    QTest::addColumn<bool>("hasChecksum"); // files of earlier versions have none
+    QTest::addColumn<QString>("tensor");   // of (1, 8, 64), (1, 64) and (1, 8)
+    QTest::addColumn<int>("byte");
+    QTest::addColumn<int>("length");
+    QTest::addColumn<int>("flip"); // bits; 0: the bytes become zero
+    QTest::addColumn<bool>("isRefused");
+    QTest::newRow("as it was written") << true << "basis" << 0 << 0 << 0 << false;
+    QTest::newRow("lowest bit of a vector") << true << "basis" << 400 << 1 << 1 << true;
+    QTest::newRow("lowest bit of a mean") << true << "mean" << 8 << 1 << 1 << true;
+    QTest::newRow("lowest bit of a deviation") << true << "deviation" << 8 << 1 << 1 << true;
+    QTest::newRow("zeroed means") << true << "mean" << 0 << 256 << 0 << true;
+    QTest::newRow("earlier, as it was written") << false << "basis" << 0 << 0 << 0 << false;
+    QTest::newRow("earlier, exponent of a vector") << false << "basis" << 403 << 1 << 0x40 << true;
+    QTest::newRow("earlier, a zeroed vector") << false << "basis" << 512 << 256 << 0 << true;
+    QTest::newRow("earlier, exponent of a mean") << false << "mean" << 11 << 1 << 0x20 << true;
+    QTest::newRow("earlier, sign of a deviation") << false << "deviation" << 31 << 1 << 0x80 << true;
+    QTest::newRow("earlier, exponent of a deviation") << false << "deviation" << 19 << 1 << 0x02 << true;
+}
+
+void TestSketchBasis::damagedValuesAreRefused()
+{
+    QFETCH(bool, hasChecksum);
+    QFETCH(QString, tensor);
+    QFETCH(int, byte);
+    QFETCH(int, length);
+    QFETCH(int, flip);
+    QFETCH(bool, isRefused);
+    const QTemporaryDir dir;
+    const QString path = dir.filePath(QStringLiteral("basis.safetensors"));
+    QVERIFY(sampleStatistics(1, 1, 64, 400).fit(8, 0xAB)->save(path.toStdString()));
+    QFile file(path);
+    QVERIFY(file.open(QIODevice::ReadWrite));
+    QByteArray content = file.readAll();
+    QVERIFY(content.contains("\"checksum\""));
+    if (!hasChecksum)
+        content.replace("\"checksum\"", "\"unknown_\"");
+    qsizetype at = content.size() - 4 * (8 * 64 + 64 + 8) + byte;
+    if (tensor != QStringLiteral("basis"))
+        at += 4 * 8 * 64;
+    if (tensor == QStringLiteral("deviation"))
+        at += 4 * 64;
+    for (qsizetype i = at; i < at + length; ++i)
+        content[i] = flip == 0 ? '\0' : char(content[i] ^ flip);
+    QVERIFY(file.seek(0) && file.write(content) == content.size());
+    file.close();
+    const auto loaded = SketchBasis::load(path.toStdString());
+    QCOMPARE(loaded.has_value(), !isRefused);
+    if (isRefused)
+        QVERIFY2(loaded.error().message.find("is damaged") != std::string::npos, loaded.error().message.c_str());
+}
+
+void TestSketchBasis::theBundledBasisIsSound()
+{
+    const auto loaded = SketchBasis::load(OCTAVO_RESOURCES "/demo-model/basis.safetensors");
+    QVERIFY2(loaded.has_value(), loaded ? "" : loaded.error().message.c_str());
 }
 
 void TestSketchBasis::tooLittleTextIsRefused()
