@@ -132,7 +132,7 @@ private:
                 [this](const Error& error) { end(withHint(error, m_repository)); });
         connect(job, &agents::IngestJob::finished, this, [this, job](const agents::IngestResult& result) {
             clearProgress();
-            m_streams.err << "Reading " << result.repositoryName.toStdString() << " @ " << result.ref.toStdString()
+            m_streams.err << "Reading " << result.repositoryName.toStdString() << " @ " << terminalText(result.ref)
                           << ": " << result.packed.size() << " of " << result.filesTotal << " files, " << result.tokens
                           << " tokens\n";
             job->deleteLater();
@@ -270,7 +270,7 @@ private:
         if (!item.refusal.empty())
             out << "Not answered: " << item.refusal << '\n';
         else if (item.answer.state == MessageState::Failed)
-            out << "Broke off: " << item.answer.problem.toStdString() << '\n';
+            out << "Broke off: " << terminalText(item.answer.problem) << '\n';
         else if (item.answer.state != MessageState::Complete)
             out << "Ended early: " << reasonOf(item.answer.state) << '\n';
         int quote = 0;

@@ -38,7 +38,7 @@ void printJson(const agents::IngestResult& result, std::ostream& out)
 
 void printTable(const agents::IngestResult& result, std::ostream& out)
 {
-    out << result.repositoryName.toStdString() << " @ " << result.ref.toStdString() << " ("
+    out << result.repositoryName.toStdString() << " @ " << terminalText(result.ref) << " ("
         << result.commit.left(8).toStdString() << "): " << terminalText(result.commitSubject) << "\n\n";
     for (const agents::PackedFile& file : result.packed)
         out << std::setw(9) << file.tokens << "  " << file.displayPath.toStdString() << '\n';

@@ -72,11 +72,18 @@ Error withHint(Error error, const agents::IngestOptions& options)
 
 std::string terminalText(const QString& text)
 {
-    QString out = text;
-    for (QChar& c : out) {
+    QString out;
+    out.reserve(text.size());
+    for (const QChar c : text) {
         const ushort code = c.unicode();
-        if ((code < 0x20 && code != u'\n' && code != u'\t') || (code >= 0x7f && code < 0xa0))
-            c = QChar::ReplacementCharacter;
+        const bool turns = (code >= 0x202a && code <= 0x202e) || (code >= 0x2066 && code <= 0x2069) || code == 0x200e
+                           || code == 0x200f || code == 0x061c;
+        if (turns)
+            out += QStringLiteral("<U+%1>").arg(code, 4, 16, QLatin1Char('0')).toUpper();
+        else if ((code < 0x20 && code != u'\n' && code != u'\t') || (code >= 0x7f && code < 0xa0))
+            out += QChar::ReplacementCharacter;
+        else
+            out += c;
     }
     return out.toStdString();
 }

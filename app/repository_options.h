@@ -19,8 +19,9 @@ Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& argume
 /// to no commit.
 Error withHint(Error error, const agents::IngestOptions& options);
 
-/// `text` for a terminal: control characters other than newline and tab become U+FFFD, so that nothing read from a
-/// repository or written by a model can steer the terminal.
+/// `text` for a terminal: control characters other than newline and tab become U+FFFD and marks that turn the
+/// direction of writing "<U+202E>", so that nothing read from a repository or written by a model can steer the terminal or
+/// show code in another order than it has.
 std::string terminalText(const QString& text);
 
 } // namespace octavo::app

@@ -351,6 +351,13 @@ private slots:
     {
         QCOMPARE(octavo::app::terminalText(QString::fromUtf8("a\x1b[31mb\tc\n\xc2\x9b")),
                  std::string("a\xef\xbf\xbd[31mb\tc\n\xef\xbf\xbd"));
+        for (const char32_t mark : {0x202a, 0x202e, 0x2066, 0x2069, 0x200e, 0x200f, 0x061c}) {
+            const QString code = QString::number(uint(mark), 16).toUpper().rightJustified(4, u'0');
+            QCOMPARE(octavo::app::terminalText(u'a' + QString::fromUcs4(&mark, 1) + u'b'),
+                     QStringLiteral("a<U+%1>b").arg(code).toStdString());
+        }
+        const QString joined = QString::fromUtf8("\xf0\x9f\x91\xa9\xe2\x80\x8d\xf0\x9f\x92\xbb \xd7\x90"); // an emoji, a letter
+        QCOMPARE(octavo::app::terminalText(joined), joined.toStdString());
     }
 
     void onlyCommandsKeepTheWindowShut()
