@@ -1,5 +1,6 @@
 #include "app/window_options.h"
 
+#include "agents/ingest/repository.h"
 #include "engine/cli/common.h"
 
 #include <QFile>
@@ -55,6 +56,8 @@ Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words)
     for (const std::string& word : arguments.positional()) {
         const QFileInfo info(QFile::decodeName(word.c_str()));
         if (!info.exists()) {
+            if (info.filePath().contains(QChar::ReplacementCharacter))
+                return agents::Repository::open(info.filePath()).error();
             const bool isPath = word.find('/') != std::string::npos;
             return Error{isPath ? ErrorCode::NotFound : ErrorCode::InvalidArgument,
                          isPath ? "there is no repository '" + word + "'"

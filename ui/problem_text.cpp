@@ -34,6 +34,9 @@ constexpr const char* sentences[] = {
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
                       "%1 belongs to %2 and you are %3: trust it for Octavo if you know where it comes from"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "\"%1\" does not exist: name a folder that holds a git repository"),
+    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
+                      "\"%1\" has bytes in its name that are not UTF-8, which Octavo cannot open: rename the folder, or "
+                      "name a link to it"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 cannot be read: permission denied"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is not a git repository, nor is a folder above it"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 cannot be opened as a git repository: %2"),

@@ -154,6 +154,10 @@ Result<Repository> Repository::open(const QString& path, bool trusted)
 {
     initialiseLibrary();
     const QFileInfo info(path);
+    if (!info.exists() && path.contains(QChar::ReplacementCharacter)) // what Qt makes of bytes that are no characters
+        return Error{ErrorCode::RepositoryInvalid,
+                     "\"" + path.toStdString() + "\" has bytes in its name that are not UTF-8, which Octavo cannot open: " +
+                         "rename the folder, or name a link to it"};
     if (path.isEmpty() || !info.exists())
         return Error{ErrorCode::RepositoryInvalid,
                      "\"" + path.toStdString() + "\" does not exist: name a folder that holds a git repository"};
@@ -191,20 +195,25 @@ QString Repository::path() const
     // A bare repository without a config is taken for one with a work tree around it.
     if (folder == nullptr || !QFileInfo::exists(QFile::decodeName(folder) + QStringLiteral("/.git")))
         folder = git_repository_path(d->repository.get());
-    return QDir::cleanPath(QFile::decodeName(folder));
+    const QString decoded = QFile::decodeName(folder);
+    if (QFile::encodeName(decoded) != folder) // not UTF-8: opened by a link, which opens it again
+        return QDir::cleanPath(QFileInfo(d->given).absoluteFilePath());
+    return QDir::cleanPath(decoded);
 }
 
 QString Repository::name() const
 {
-    QString folder = QDir::cleanPath(QFile::decodeName(git_repository_commondir(d->repository.get())));
-    if (folder.endsWith(QLatin1String("/.git")))
+    QByteArray folder = git_repository_commondir(d->repository.get()); // bytes, whatever they are
+    while (folder.endsWith('/'))
+        folder.chop(1);
+    if (folder.endsWith("/.git"))
         folder.chop(5);
-    QString base = QFileInfo(folder).fileName();
-    if (base.endsWith(QLatin1String(".git")))
+    QByteArray base = folder.mid(folder.lastIndexOf('/') + 1);
+    if (base.endsWith(".git"))
         base.chop(4);
     if (base.isEmpty())
-        base = QFileInfo(path()).fileName();
-    return displayPath(QFile::encodeName(base.isEmpty() ? QStringLiteral("repository") : base));
+        base = QFile::encodeName(QFileInfo(path()).fileName());
+    return displayPath(base.isEmpty() ? QByteArrayLiteral("repository") : base);
 }
 
 bool Repository::isShallow() const

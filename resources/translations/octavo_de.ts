@@ -1398,6 +1398,10 @@
         <translation>„%1“ gibt es nicht: Nennen Sie einen Ordner mit einem Git-Repository.</translation>
     </message>
     <message>
+        <source>"%1" has bytes in its name that are not UTF-8, which Octavo cannot open: rename the folder, or name a link to it</source>
+        <translation>„%1“ hat Bytes im Namen, die kein UTF-8 sind; das kann Octavo nicht öffnen. Benennen Sie den Ordner um oder nennen Sie eine Verknüpfung darauf.</translation>
+    </message>
+    <message>
         <source>%1 cannot be read: permission denied</source>
         <translation>%1 kann nicht gelesen werden: Der Zugriff ist verweigert.</translation>
     </message>

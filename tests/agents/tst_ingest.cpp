@@ -125,6 +125,26 @@ private slots:
         QCOMPARE(idsSent(fixture.root(), *result), result->tokens);
     }
 
+    void aRepositoryWhoseFolderIsNotUtf8IsReadByALink()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.commit();
+        const QByteArray folder = QFile::encodeName(fixture.sibling(QStringLiteral("o"))) + "\xff" "dd";
+        QCOMPARE(::rename(QFile::encodeName(fixture.root()).constData(), folder.constData()), 0);
+        const auto refused = Repository::open(QFile::decodeName(folder));
+        QVERIFY(!refused);
+        QCOMPARE(refused.error().code, ErrorCode::RepositoryInvalid);
+        QVERIFY2(refused.error().message.find("not UTF-8") != std::string::npos, refused.error().message.c_str());
+        const QString link = fixture.sibling(QStringLiteral("link"));
+        QCOMPARE(::symlink(folder.constData(), QFile::encodeName(link).constData()), 0);
+        const auto result = ingest(optionsFor(link), services());
+        VERIFY_RESULT(result);
+        QCOMPARE(result->repositoryName, QStringLiteral("o\\xffdd"));
+        QCOMPARE(result->repositoryPath, link); // what opens it again
+        QCOMPARE(packedPaths(*result), QList<QByteArray>{"a.c"});
+    }
+
     void showsOddPathsEscaped_data()
     {
         QTest::addColumn<QByteArray>("path");

@@ -13,6 +13,7 @@
 
 #include <csignal>
 #include <sstream>
+#include <sys/stat.h>
 #include <unistd.h>
 
 using octavo::agents::tests::GitFixture;
@@ -372,6 +373,20 @@ private slots:
         QVERIFY(help.str().find("--model DIR") != std::string::npos);
         QVERIFY(!octavo::app::isCommand({}));
         QVERIFY(!octavo::app::isCommand({"/some/repository"}));
+    }
+
+    void aFolderThatIsNotUtf8IsOneSentence()
+    {
+        const std::string folder = m_fixture.sibling(QStringLiteral("o")).toStdString() + "\xff";
+        QCOMPARE(::mkdir(folder.c_str(), 0700), 0);
+        const auto opened = octavo::app::readWindowOptions({folder});
+        QVERIFY(!opened && opened.error().message.find("not UTF-8") != std::string::npos);
+        std::istringstream in;
+        std::ostringstream out, err;
+        octavo::cli::Streams streams{in, out, err};
+        const std::vector<std::string> words{"ingest", "--repo", folder};
+        QCOMPARE(octavo::cli::runCommand("octavo", octavo::app::octavoCommands(), words, streams), 1);
+        QVERIFY2(err.str().find("not UTF-8") != std::string::npos, err.str().c_str());
     }
 
     void theWindowTakesRepositoriesThatExist()
