@@ -11,18 +11,24 @@ namespace octavo::app {
 
 namespace {
 
+QString dataFolder()
+{
+    return QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) + QStringLiteral("/octavo");
+}
+
 std::vector<cli::OptionSpec> windowOptions()
 {
-    return cli::joined(
+    std::vector<cli::OptionSpec> options = cli::joined(
         {cli::modelOption(),
          {"--budget", "N", "read at most N tokens of each repository (0: all that fits)"},
          {"--trust", "", "read repositories that belong to another user"}},
         cli::engineOptions());
-}
-
-QString dataFolder()
-{
-    return QStandardPaths::writableLocation(QStandardPaths::GenericDataLocation) + QStringLiteral("/octavo");
+    for (cli::OptionSpec& option : options) { // the window keeps them in any case
+        if (option.name == "--saved-contexts")
+            option.help = "keep contexts that were read there, and open them again (default: "
+                          + defaultSavedContexts().string() + ")";
+    }
+    return options;
 }
 
 } // namespace

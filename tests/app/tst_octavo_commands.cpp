@@ -371,6 +371,11 @@ private slots:
         std::ostringstream help;
         octavo::app::printWindowHelp(help);
         QVERIFY(help.str().find("--model DIR") != std::string::npos);
+        // The window keeps contexts without being told where, a command does not.
+        QVERIFY2(help.str().find("(default: " + octavo::app::defaultSavedContexts().string() + ")") != std::string::npos &&
+                     help.str().find("keep none") == std::string::npos,
+                 help.str().c_str());
+        QVERIFY(run({"ask", "--help"}).out.contains("open them again (default: keep none)"));
         QVERIFY(!octavo::app::isCommand({}));
         QVERIFY(!octavo::app::isCommand({"/some/repository"}));
     }
