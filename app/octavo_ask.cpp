@@ -4,6 +4,7 @@
 #include "app/quit_signals.h"
 #include "app/repository_options.h"
 #include "engine/cli/common.h"
+#include "engine/counted.h"
 
 #include <QElapsedTimer>
 #include <QEventLoop>
@@ -252,8 +253,8 @@ private:
     {
         switch (state) {
         case MessageState::LengthLimit:
-            return "the answer has the most tokens that it may, " + std::to_string(m_workbench.maxNewTokens())
-                   + "; --max-tokens N allows more";
+            return "the answer has the " + engine::counted(m_workbench.maxNewTokens(), "token")
+                   + " that it may have; --max-tokens N allows more";
         case MessageState::ContextFull:
             return "the context is full; --budget N or --include GLOB reads less of the repository and leaves more room";
         case MessageState::Repeated:
@@ -295,7 +296,7 @@ private:
             out << "  path  unverified  " << terminalText(path) << "  is not among the files that were read\n";
         const agents::AnswerFigures& f = item.answer.figures;
         if (f.newTokens > 0)
-            out << "  " << f.newTokens << " tokens" << std::fixed << std::setprecision(1) << ", first after "
+            out << "  " << engine::counted(f.newTokens, "token") << std::fixed << std::setprecision(1) << ", first after "
                 << f.ttftMs / 1000 << " s, " << f.tokensPerSecond << " tokens/s, " << f.reusedTokens << " of "
                 << f.promptTokens << " read before\n";
     }

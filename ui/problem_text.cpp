@@ -96,6 +96,7 @@ constexpr const char* sentences[] = {
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 has no branch, tag or commit \"%2\" (it is a shallow clone)"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1: \"%2\" does not lead to a commit"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1: its HEAD is damaged (%2): %3"),
+    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1: the commit of %2 cannot be read (%3)"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is missing in this repository: %2"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is damaged in this repository: %2"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "glob \"%1\": %2"),

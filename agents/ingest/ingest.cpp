@@ -5,6 +5,7 @@
 #include "agents/ingest/glob.h"
 #include "agents/ingest/path_text.h"
 #include "agents/ingest/repository.h"
+#include "engine/counted.h"
 
 #include <QElapsedTimer>
 #include <QSet>
@@ -114,8 +115,8 @@ public:
         if (m_options.uncut)
             m_budget = std::numeric_limits<qint64>::max() / 2;
         if (m_result.tokens > m_budget)
-            return Error{ErrorCode::ContextFull, "a budget of " + std::to_string(m_budget) +
-                                                     " tokens holds no file: the frame alone takes " +
+            return Error{ErrorCode::ContextFull, "a budget of " + engine::counted(m_budget, "token") +
+                                                     " holds no file: the frame alone takes " +
                                                      std::to_string(m_result.tokens)};
         OCTAVO_CHECK(listFiles());
         OCTAVO_CHECK(countFiles());

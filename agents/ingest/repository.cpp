@@ -10,9 +10,12 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cerrno>
 #include <mutex>
+#include <optional>
 #include <pwd.h>
 #include <sys/stat.h>
+#include <system_error>
 #include <unistd.h>
 
 namespace octavo::agents {
@@ -140,6 +143,24 @@ struct Repository::Private {
     QString given;
 
     std::string label() const { return given.toStdString(); }
+
+    /// Whether there is a branch, tag or other reference of that name, wherever it leads.
+    bool hasReference(const QByteArray& name) const
+    {
+        git_reference* raw = nullptr;
+        const bool found = git_reference_dwim(&raw, repository.get(), name.constData()) == 0;
+        git_reference_free(raw);
+        return found;
+    }
+
+    /// libgit2 takes objects that it may not read for objects that are not there.
+    std::optional<std::string> unreadableObjects() const
+    {
+        const std::string folder = std::string(git_repository_commondir(repository.get())) + "objects";
+        if (::access(folder.c_str(), R_OK | X_OK) == 0)
+            return std::nullopt;
+        return folder + ": " + std::generic_category().message(errno);
+    }
 };
 
 Repository::Repository(std::unique_ptr<Private> p)
@@ -243,10 +264,15 @@ Result<CommitInfo> Repository::resolve(const QString& ref) const
     git_object* object = nullptr;
     git_reference* reference = nullptr;
     int rc = git_revparse_ext(&object, &reference, repository, spec.constData());
-    if (rc < 0) // a branch that only the remote has, as `git switch` would find it
+    const std::string why = rc < 0 ? gitMessage() : std::string();
+    const bool isKnown = ref.isEmpty() || d->hasReference(spec);
+    if (rc < 0 && !isKnown) // a branch that only the remote has, as `git switch` would find it
         rc = git_revparse_ext(&object, &reference, repository, QByteArray("refs/remotes/origin/" + spec).constData());
     const ObjectPtr heldObject(object);
     ReferencePtr heldReference(reference);
+    if (rc < 0 && isKnown)
+        return Error{ErrorCode::RepositoryInvalid, d->label() + ": the commit of " + spec.toStdString() +
+                                                       " cannot be read (" + d->unreadableObjects().value_or(why) + ")"};
     if (rc < 0)
         return Error{ErrorCode::NotFound, d->label() + " has no branch, tag or commit \"" + ref.toStdString() + "\"" +
                                               (isShallow() ? " (it is a shallow clone)" : "")};

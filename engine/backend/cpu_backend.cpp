@@ -1,5 +1,7 @@
 #include "engine/backend/cpu_backend.h"
 
+#include "engine/backend/cpu_threads.h"
+
 #include "engine/backend/cpu_text.h"
 
 #include <spdlog/spdlog.h>
@@ -72,7 +74,7 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
     OCTAVO_TRY(const cpu::Path path, choosePath(options.cpuPath));
     OCTAVO_CHECK(options.sparseSettings.check());
     const int available = int(std::max(1u, std::thread::hardware_concurrency()));
-    const int threads = options.threads > 0 ? std::min(options.threads, std::max(8, 2 * available)) : available;
+    const int threads = options.threads > 0 ? std::min(options.threads, mostCpuThreads()) : available;
     try {
         OCTAVO_TRY(CpuModel model, CpuModel::load(config, std::move(weights), options, threads));
         std::unique_ptr<CpuBackend> backend(

@@ -3,6 +3,7 @@
 #include "engine/backend/cpu_backend.h"
 #include "engine/backend/cpu_image.h"
 #include "engine/backend/cpu_text.h"
+#include "engine/backend/sequence_refusal.h"
 #include "engine/scheduler/memory_budget.h"
 
 #include <algorithm>
@@ -34,9 +35,7 @@ Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence
     const std::int64_t held = source ? source->length : 0;
     const std::int64_t least = source ? held : 1;
     if (maxTokens < least || maxTokens > m_model.config.maxPositions)
-        return Error{ErrorCode::InvalidArgument, "A sequence of " + std::to_string(maxTokens) +
-                                                     " tokens was asked for, expected " + std::to_string(least) +
-                                                     " to " + std::to_string(m_model.config.maxPositions)};
+        return sequenceRefusal(maxTokens, held, m_model.config.maxPositions);
     // Whole pages that the source holds are shared, not taken again; a page that has begun will be copied, and the
     // newest one for MTP's last row.
     std::int64_t bytes = sequenceBytes(maxTokens);

@@ -1,5 +1,6 @@
 #include "engine/backend/cuda_backend.h"
 
+#include "engine/backend/sequence_refusal.h"
 #include "kernels/cuda/argmax.h"
 #include "kernels/cuda/attention_decode.h"
 #include "kernels/cuda/kv_rows.h"
@@ -387,9 +388,7 @@ Result<CudaSequence> CudaBackend::makeSequence(std::int64_t maxTokens, const Cud
 {
     const std::int64_t held = source ? source->length : 0;
     if (maxTokens < std::max<std::int64_t>(held, source ? 0 : 1) || maxTokens > m_contextLimit)
-        return Error{ErrorCode::InvalidArgument,
-                     "A sequence of " + std::to_string(maxTokens) + " tokens was asked for, expected " +
-                         std::to_string(std::max<std::int64_t>(held, 1)) + " to " + std::to_string(m_contextLimit)};
+        return sequenceRefusal(maxTokens, held, m_contextLimit);
     const bool frozen = source && maxTokens == held; // reads what it shares and writes nothing
     const std::int64_t shared = frozen ? pagesOf(held) : held / rowPageTokens;
     const std::int64_t newPages = pagesOf(maxTokens) - shared;

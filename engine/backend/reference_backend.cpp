@@ -1,6 +1,7 @@
 #include "engine/backend/reference_backend.h"
 
 #include "engine/backend/backend_factory.h"
+#include "engine/backend/sequence_refusal.h"
 
 #include <algorithm>
 #include <new>
@@ -91,11 +92,7 @@ Result<SlotId> ReferenceBackend::addSequence(std::int64_t maxTokens, const Seque
 {
     const std::int64_t held = source ? source->state.length : 0;
     if (maxTokens < std::max<std::int64_t>(held, source ? 0 : 1) || maxTokens > m_config.maxPositions)
-        return Error{ErrorCode::InvalidArgument, "A sequence of " + std::to_string(maxTokens) +
-                                                     " tokens was asked for, "
-                                                     "expected " +
-                                                     std::to_string(std::max<std::int64_t>(held, 1)) + " to " +
-                                                     std::to_string(m_config.maxPositions)};
+        return sequenceRefusal(maxTokens, held, m_config.maxPositions);
     const std::int64_t bytes = sequenceBytes(maxTokens);
     const std::int64_t used = m_sequenceBytes;
     if (m_budget > 0 && bytes > m_budget - used)

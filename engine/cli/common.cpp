@@ -1,5 +1,6 @@
 #include "engine/cli/common.h"
 
+#include "engine/backend/cpu_threads.h"
 #include "engine/resources.h"
 
 #include <algorithm>
@@ -112,7 +113,7 @@ Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments)
     engine::EngineOptions options;
     OCTAVO_TRY(options.modelDir, modelDir(arguments));
     options.devices = splitAtCommas(arguments.text("--device", "auto"));
-    OCTAVO_TRY(const std::int64_t threads, arguments.integer("--threads", 0, 0, 1024));
+    OCTAVO_TRY(const std::int64_t threads, arguments.integer("--threads", 0, 0, engine::mostCpuThreads()));
     options.threads = int(threads);
     OCTAVO_TRY(options.contextLimit, arguments.integer("--context-limit", 0, 0));
     options.cpuPath = arguments.text("--cpu-path");

@@ -1,6 +1,7 @@
 #include "engine/cli/eval_subject.h"
 
 #include "engine/cli/common.h"
+#include "engine/counted.h"
 #include "engine/tokenizer/tokenizer.h"
 
 #include <algorithm>
@@ -47,7 +48,7 @@ Result<EvalSubject> openEvalSubject(const Arguments& arguments, Streams& streams
         if (std::size_t(context) > subject.ids.size())
             return Error{ErrorCode::InvalidArgument, "--context is " + std::to_string(context) +
                                                          ", but the text has only " +
-                                                         std::to_string(subject.ids.size()) + " tokens"};
+                                                         engine::counted(std::int64_t(subject.ids.size()), "token")};
         subject.ids.resize(std::size_t(context));
     }
     return subject;

@@ -1,5 +1,6 @@
 #include "engine/cli/commands.h"
 #include "engine/cli/common.h"
+#include "engine/counted.h"
 #include "engine/tokenizer/tokenizer.h"
 
 #include <nlohmann/json.hpp>
@@ -107,7 +108,7 @@ Result<void> runGenerate(const Arguments& arguments, Streams& streams)
         streams.out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     } else {
         streams.out << '\n';
-        streams.err << stats.promptTokens << " tokens read in " << std::int64_t(stats.prefillMs) << " ms, "
+        streams.err << engine::counted(stats.promptTokens, "token") << " read in " << std::int64_t(stats.prefillMs) << " ms, "
                     << stats.newTokens << " written in " << std::int64_t(stats.decodeMs) << " ms ("
                     << finishName(finished.reason) << ")\n";
     }

@@ -1658,6 +1658,10 @@
         <translation>%1: Sein HEAD ist beschädigt (%2): %3</translation>
     </message>
     <message>
+        <source>%1: the commit of %2 cannot be read (%3)</source>
+        <translation>%1: Der Commit von %2 kann nicht gelesen werden (%3).</translation>
+    </message>
+    <message>
         <source>%1 is missing in this repository: %2</source>
         <translation>%1 fehlt in diesem Repository: %2</translation>
     </message>
@@ -2835,9 +2839,12 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
         <source>Failed.</source>
         <translation>Fehlgeschlagen.</translation>
     </message>
-    <message>
-        <source>%1 tokens</source>
-        <translation>%1 Token</translation>
+    <message numerus="yes">
+        <source>%Ln tokens</source>
+        <translation>
+            <numerusform>%Ln Token</numerusform>
+            <numerusform>%Ln Token</numerusform>
+        </translation>
     </message>
     <message>
         <source>%1 tok/s</source>

@@ -137,4 +137,14 @@
         </translation>
     </message>
 </context>
+<context>
+    <name>octavo::ui::TranscriptWords</name>
+    <message numerus="yes">
+        <source>%Ln tokens</source>
+        <translation>
+            <numerusform>%Ln token</numerusform>
+            <numerusform>%Ln tokens</numerusform>
+        </translation>
+    </message>
+</context>
 </TS>

@@ -303,6 +303,24 @@ private slots:
         QCOMPARE(repository->resolve("")->ref, QString::fromLatin1(first.left(8)));
     }
 
+    void aCommitThatCannotBeReadIsSaidToBeThere()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        const QByteArray id = fixture.commit();
+        QVERIFY(QFile::remove(fixture.root() + "/.git/objects/" + id.left(2) + "/" + id.mid(2)));
+        const auto repository = Repository::open(fixture.root());
+        VERIFY_RESULT(repository);
+        for (const char* ref : {"", "main"}) {
+            const auto resolved = repository->resolve(QString::fromLatin1(ref));
+            QVERIFY(!resolved);
+            QCOMPARE(resolved.error().code, ErrorCode::RepositoryInvalid);
+            const std::string wanted = std::string("the commit of ") + (*ref ? ref : "HEAD") + " cannot be read (";
+            QVERIFY2(resolved.error().message.find(wanted) != std::string::npos, resolved.error().message.c_str());
+        }
+        QCOMPARE(repository->resolve("gone").error().code, ErrorCode::NotFound);
+    }
+
     void readsBareShallowAndLinkedRepositories() // B-04
     {
         GitFixture fixture;

@@ -295,7 +295,7 @@ public:
                                                                  : Tone::Warning;
         const agents::AnswerFigures& f = message.figures;
         if (f.newTokens > 0)
-            m_parts += TranscriptWords::tr("%1 tokens").arg(countText(f.newTokens));
+            m_parts += TranscriptWords::tr("%Ln tokens", nullptr, int(f.newTokens));
         if (f.tokensPerSecond >= 0)
             m_parts += TranscriptWords::tr("%1 tok/s").arg(rateText(f.tokensPerSecond));
         if (f.ttftMs >= 0)

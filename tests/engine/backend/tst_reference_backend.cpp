@@ -193,6 +193,12 @@ void TestReferenceBackend::refusesWhatTheContractForbids()
 
     QCOMPARE(backend->createSequence(0).error().code, ErrorCode::InvalidArgument);
     QCOMPARE(backend->createSequence(m_model.config.maxPositions + 1).error().code, ErrorCode::InvalidArgument);
+    const std::int64_t most = m_model.config.maxPositions;
+    QCOMPARE(backend->createSequence(most + 1).error().message, "A sequence of " + std::to_string(most + 1) +
+                                                                    " tokens was asked for, the model allows " +
+                                                                    std::to_string(most));
+    QCOMPARE(backend->createSequence(0).error().message,
+             std::string("A sequence of 0 tokens was asked for, at least 1 is needed"));
     QCOMPARE(backend->prefill(SlotId{99}, std::span(ids).first(1), {}).error().code, ErrorCode::NotFound);
     QCOMPARE(backend->prefill(slot, {}, {}).error().code, ErrorCode::InvalidArgument);
     QCOMPARE(backend->prefill(slot, ids, {}).error().code, ErrorCode::InvalidArgument);

@@ -95,6 +95,31 @@ private slots:
         QCOMPARE(refused.status, 2);
     }
 
+    void aShortContextThatIsReadWholeSaysWhy()
+    {
+        const auto decode = [](const QString& context, const QString& more) {
+            std::vector<std::string> words{"bench", "decode", "--device", "cpu", "--noise", "--seconds", "0.1", "--sparse", "on"};
+            words.insert(words.end(), {"--context", context.toStdString()});
+            if (!more.isEmpty())
+                words.push_back(more.toStdString());
+            return run(words);
+        };
+        const Run dense = decode("3000", "--json");
+        QVERIFY2(dense.status == 0, dense.err.c_str());
+        const auto line = nlohmann::json::parse(dense.out);
+        QCOMPARE(line["mode"].get<std::string>(), std::string("dense"));
+        QVERIFY(line["mode_because"].get<std::string>().starts_with("all rows are read"));
+        QVERIFY(decode("3000", {}).out.find("dense: all rows are read") != std::string::npos);
+        const auto sparse = nlohmann::json::parse(decode("6000", "--json").out);
+        QVERIFY(sparse["mode"] == "sparse" && !sparse.contains("mode_because"));
+    }
+
+    void oneTokenIsNoPlural()
+    {
+        const Run one = run({"generate", "--ids", "-", "--max-tokens", "1", "--device", "cpu"}, "5");
+        QVERIFY2(one.err.find("1 token read") != std::string::npos, one.err.c_str());
+    }
+
     void whatOthersNamedCannotSteerTheTerminal()
     {
         const Run refused = run({"doctor", "/nonexistent/a\x1b[31m\nb"});
@@ -121,6 +146,7 @@ private slots:
         QTest::newRow("bad sparse mode") << QStringList{"generate", "--prompt", "a", "--sparse", "maybe"};
         QTest::newRow("no such kind of device") << QStringList{"generate", "--prompt", "a", "--device", "tpu"};
         QTest::newRow("no number of a GPU") << QStringList{"generate", "--prompt", "a", "--device", "cuda:-1"};
+        QTest::newRow("more threads than help") << QStringList{"generate", "--prompt", "a", "--threads", "1024"};
         QTest::newRow("empty folder for contexts") << QStringList{"generate", "--prompt", "a", "--saved-contexts", ""};
     }
 
