@@ -125,11 +125,13 @@ void ContextStore::list()
         return;
     std::vector<Entry> found;
     bool isComplete = true;
+    int otherVersions = 0;
     for (const std::string& name : *names) {
         if (!name.ends_with(".context"))
             continue;
         const fs::path path = m_options.folder / name;
-        if (const auto known = std::ranges::find(m_entries, path, &Entry::file); known != m_entries.end()) {
+        const auto known = std::ranges::find(m_entries, path, &Entry::file);
+        if (known != m_entries.end() && !known->resume.empty()) { // another version's may have given way to one of ours
             found.push_back(*known);
             continue;
         }
@@ -142,7 +144,10 @@ void ContextStore::list()
         } else if (file.error().code == ErrorCode::FormatInvalid) {
             spdlog::warn("{}; it is removed, and the context is read afresh", file.error().message);
             fs::remove(path, error);
-        } else if (file.error().code == ErrorCode::Unsupported) { // takes room all the same
+        } else if (file.error().code == ErrorCode::Unsupported) {
+            if (!fs::is_regular_file(path, error)) // a folder, say: nobody's file to remove
+                continue;
+            ++otherVersions; // takes room all the same
             found.push_back({path, std::int64_t(fs::file_size(path, error)), false, false, {},
                              fs::last_write_time(path, error)});
         } else if (file.error().code != ErrorCode::NotFound) {
@@ -150,6 +155,10 @@ void ContextStore::list()
             isComplete = false; // looked at again
         }
     }
+    if (otherVersions > 0 && !std::exchange(m_saidOtherVersion, true))
+        spdlog::warn("{}: {} of the saved contexts there are another version's of Octavo; they are not opened, and give way "
+                     "to those that are read now",
+                     m_options.folder.string(), otherVersions);
     m_entries = std::move(found);
     m_listed = isComplete ? changed : fs::file_time_type::min();
 }

@@ -10,6 +10,8 @@
 /// themselves; the ids hold the prompt's template and the commit's text.
 /// Sharing  several stores, of one program or of several, may use one folder: each looks again when it has changed.
 /// Thread   one owner; a thread of its own writes, another opens. See reclaim() for what must come back to the owner.
+/// Versions files of another version are not opened. They count for the quota, go as all others do and give way to a file
+///          of their name; a store says so once.
 /// Errors   a damaged file is refused, deleted and said so in the log; one that cannot be read now stays. The context is
 ///          read afresh in both cases. A full disk loses the file that was being written, nothing else; where a whole
 ///          has room there only without the part that was saved of it, this goes first.
@@ -159,6 +161,7 @@ private:
     const Options m_options;
     std::vector<Entry> m_entries; // the owner's
     std::filesystem::file_time_type m_listed = std::filesystem::file_time_type::min();
+    bool m_saidOtherVersion = false;
 
     std::mutex m_mutex;           // guards what follows
     std::condition_variable m_changed;

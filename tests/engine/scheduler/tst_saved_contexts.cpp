@@ -9,6 +9,9 @@
 #include <QTest>
 
 #include <fcntl.h>
+#include <spdlog/sinks/ostream_sink.h>
+#include <spdlog/spdlog.h>
+#include <sstream>
 #include <sys/file.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -749,6 +752,41 @@ private slots:
         QCOMPARE(files().size(), 1);
         const auto again = store.longest(*tokens, 2000);
         QVERIFY(again && store.open(*again, *tokens));
+    }
+
+    void filesOfAnotherVersionGiveWayAndAStoreSaysSoOnce()
+    {
+        std::ostringstream said;
+        const auto usual = spdlog::default_logger();
+        spdlog::set_default_logger(
+            std::make_shared<spdlog::logger>("said", std::make_shared<spdlog::sinks::ostream_sink_mt>(said)));
+        const ContextStore::Options options{m_dir.filePath("contexts").toStdString(), 1 << 30, 1, "fake"};
+        const auto tokens = shared(700, 1);
+        {
+            ContextStore store(options);
+            QVERIFY(store.save(tokens, largeParts(700, 1000, 1), {}));
+            store.flush();
+        }
+        QCOMPARE(said.str(), std::string());
+        const QString name = files().first();
+        QFile file(m_dir.filePath("contexts/" + name));
+        QVERIFY(file.open(QIODevice::ReadWrite) && file.seek(7) && file.putChar('1')); // its magic's version
+        file.close();
+        const QString folder = m_dir.filePath("contexts/0000000000000001-0000000000000002-64.context");
+        QVERIFY(QDir().mkdir(folder));
+        {
+            ContextStore store(options);
+            QVERIFY(!store.longest(*tokens, 700));
+            QVERIFY(store.save(shared(600, 2), largeParts(600, 1000, 1), {}));
+            store.flush();
+            QVERIFY(store.save(tokens, largeParts(700, 1000, 1), {}));
+            store.flush();
+            QVERIFY(store.longest(*tokens, 700)); // in the place of the old one
+        }
+        spdlog::set_default_logger(usual);
+        QCOMPARE(QString::fromStdString(said.str()).count(QStringLiteral("another version")), 1);
+        QVERIFY(said.str().find(": 1 of the saved contexts") != std::string::npos);
+        QVERIFY(QDir(folder).exists());
     }
 
     void whatAnotherProgramIsWritingStays()
