@@ -85,6 +85,8 @@ bool Scheduler::admitTask(Task& task)
     }
     const std::int64_t tokens =
         std::min(m_options.contextLimit, task.promptTokens() + std::int64_t(task.request.maxNewTokens));
+    if (!task.isIdleWork()) // before anything is prepared: a device prepares nothing that has no room
+        makeRoomInBudget(bytesNeeded(hit, tokens), hit.slot);
     if (!isPrepared(tokens - hit.length)) {
         m_admissionDue = true; // goes on in the next round
         return false;
@@ -149,11 +151,28 @@ bool Scheduler::isPrepared(std::int64_t newTokens)
     return !done || *done;
 }
 
-Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens)
+/// Of a sequence of `tokens` that begins with what was found.
+std::int64_t Scheduler::bytesNeeded(const PrefixCache::Hit& hit, std::int64_t tokens) const
 {
     const std::int64_t shared =
         hit.length > 0 ? m_backend.sequenceBytes(hit.length) - m_backend.sequenceBytes(0) : 0;
-    const std::int64_t needed = std::max<std::int64_t>(m_backend.sequenceBytes(tokens) - shared, 0);
+    return std::max<std::int64_t>(m_backend.sequenceBytes(tokens) - shared, 0);
+}
+
+/// At the cost of what is idle, but for `keep`. False: there is none.
+bool Scheduler::makeRoomInBudget(std::int64_t bytes, SlotId keep)
+{
+    const std::int64_t limit = m_options.memoryBudgetBytes;
+    while (limit > 0 && sequenceMemoryUsed() + bytes > limit) {
+        if (!(giveUpOne(keep) || (m_store && m_store->giveUpOne())))
+            return false;
+    }
+    return true;
+}
+
+Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens)
+{
+    const std::int64_t needed = bytesNeeded(hit, tokens);
     const std::int64_t limit = m_options.memoryBudgetBytes;
     for (;;) {
         const std::int64_t used = sequenceMemoryUsed();

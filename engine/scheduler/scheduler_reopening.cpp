@@ -37,7 +37,9 @@ void Scheduler::goOnReopening()
         reopening.opened = **std::move(opened);
     }
     if (reopening.restore.slot == noSlot) {
-        if (!isPrepared(reopening.saved.length))
+        const std::int64_t length = reopening.saved.length; // room first, as for what is admitted
+        makeRoomInBudget(m_backend.sequenceBytes(length), m_cache.longest(*reopening.task->prompt, length).slot);
+        if (!isPrepared(length))
             return;
         if (const auto begun = beginRestoring(); !begun)
             endReopening(begun.error());

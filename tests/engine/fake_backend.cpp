@@ -80,8 +80,9 @@ Result<SlotId> FakeBackend::add(Sequence sequence)
 
 bool FakeBackend::prepareSequence(std::int64_t newTokens, int parts)
 {
-    if (newTokens < 1000)
-        return true;
+    const std::int64_t limit = m_device->memoryBytes;
+    if (newTokens < 1000 || (limit > 0 && *m_used + sequenceBytes(newTokens) > limit))
+        return true; // nothing to prepare, or nothing that would be used
     for (; parts > 0 && m_prepared < m_device->prepareCalls; --parts, ++m_prepared)
         spend(m_device->prepareUs);
     return m_prepared >= m_device->prepareCalls;

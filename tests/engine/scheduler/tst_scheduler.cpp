@@ -536,6 +536,25 @@ private slots:
         QVERIFY(!bench.recorder.record(RequestId{bench.lastId}).progress.empty());
     }
 
+    void whatMustGoForALongContextGoesBeforeItsMemoryIsPrepared()
+    {
+        Bench bench([](FakeDevice& device, SchedulerOptions& options) {
+            device.stateBytes = 50'000; // of what stays in memory too
+            device.memoryBytes = options.memoryBudgetBytes = 180'000; // a writer and a context of 4,000 tokens
+            device.prepareCalls = 40;
+            device.prepareUs = 30'000;
+        });
+        QVERIFY(bench.run(bench.ask(1, someTokens(4'000, 2), 5)).finished); // stays in memory
+        const RequestId writer = bench.ask(0, someTokens(64, 1), 200);
+        while (bench.recorder.record(writer).tokens.empty())
+            bench.scheduler->runRound();
+        const RequestId reader = bench.ask(2, someTokens(4'000, 3), 5);
+        const auto written = bench.run(writer);
+        QVERIFY2(written.finished->stats.worstGapMs <= 250.0,
+                 qPrintable(QString::number(written.finished->stats.worstGapMs)));
+        QVERIFY(bench.run(reader).finished);
+    }
+
     void writersGetHalfTheTimeBesideALongRead()
     {
         Bench bench([](FakeDevice& device, SchedulerOptions& options) {
