@@ -173,7 +173,7 @@ CpuForward::Input CpuForward::prepare(int thread, const float* x, std::int64_t s
     const Range range = redundant ? Range{0, rows} : share(rows, thread);
     float* norm = redundant ? own.norm : m_norm;
     Input input;
-    input.ahead = &own.ahead;
+    input.own = &own;
     input.x = normWeight ? norm : x;
     input.stride = normWeight ? inputs : stride;
     input.quantized = {redundant ? own.quantized : m_quantized, redundant ? own.scales : m_scales, rows, slots};
@@ -207,8 +207,10 @@ CpuForward::Input CpuForward::prepare(int thread, const float* x, std::int64_t s
 void CpuForward::linear(const CpuLinear& linear, const Input& input, int outputBegin, int outputEnd, float* out,
                         std::int64_t outStride) const
 {
-    linear.run(m_kernels, input.quantized, input.x, input.stride, input.quantized.rows, outputBegin / panelWidth,
-               cpu::panelCount(outputEnd), out, outStride, *input.ahead);
+    const int panelBegin = outputBegin / panelWidth;
+    input.own->ahead.then = input.own->order[std::size_t(m_pass)].after(linear.weights(panelBegin));
+    linear.run(m_kernels, input.quantized, input.x, input.stride, input.quantized.rows, panelBegin,
+               cpu::panelCount(outputEnd), out, outStride, input.own->ahead);
 }
 
 const CpuLayer& CpuForward::layerAfter(const CpuLayer& layer) const
@@ -315,6 +317,7 @@ void CpuForward::runBest(std::span<const CpuRows> entries, TokenId endId, std::s
 
 void CpuForward::runThread(int thread)
 {
+    m_private[std::size_t(thread)]->order[std::size_t(m_pass)].beginPass();
     embed(thread);
     lookAhead(thread, m_model.layers.front());
     for (const CpuLayer& layer : m_model.layers) {

@@ -86,7 +86,7 @@ private:
         const float* x = nullptr;
         std::int64_t stride = 0;
         kernels::cpu::QuantizedRows quantized;
-        kernels::cpu::Ahead* ahead = nullptr; ///< of the thread that prepared the rows
+        Private* own = nullptr; ///< of the thread that prepared the rows
     };
 
     Range share(int count, int thread) const;

@@ -5,15 +5,38 @@
 
 #include "engine/backend/cpu_forward.h"
 
+#include <array>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace octavo::engine
 {
 
+/// Where the products of one thread begin to read their weights, in turn. Passes of a kind are all alike, so what the one
+/// before did says what comes next.
+class ReadingOrder
+{
+public:
+    void beginPass() { m_next = 0; }
+    /// Takes down that a product begins at `weights`, and says where the one after it will.
+    const std::byte* after(const std::byte* weights)
+    {
+        if (m_next == m_begins.size())
+            m_begins.push_back(weights);
+        m_begins[m_next++] = weights;
+        return m_begins[m_next < m_begins.size() ? m_next : 0]; // the next pass begins as this one did
+    }
+
+private:
+    std::vector<const std::byte*> m_begins;
+    std::size_t m_next = 0;
+};
+
 struct CpuForward::Private {
     BigPages memory;
     kernels::cpu::Ahead ahead;
+    std::array<ReadingOrder, 3> order; // by kind of pass
     std::vector<kernels::cpu::AheadRange> aheadRanges;
     float* norm = nullptr;            // rows that this thread prepared for itself
     std::int16_t* quantized = nullptr;

@@ -172,6 +172,20 @@ Result<CpuLinear> CpuLinear::packInt8(const LinearWeight& weight)
     return linear;
 }
 
+const std::byte* CpuLinear::weights(int panel) const
+{
+    const std::int64_t first = std::int64_t(panel) * cpu::panelWidth * m_slots;
+    switch (m_format) {
+    case Format::Int4:
+        return m_memory.as<std::byte>() + first / 2;
+    case Format::Int8:
+        return m_memory.as<std::byte>() + first;
+    case Format::Dense:
+        break;
+    }
+    return m_memory.as<std::byte>() + first * (m_dense.bf16 ? 2 : 4);
+}
+
 void CpuLinear::run(const cpu::Kernels& kernels, const cpu::QuantizedRows& quantized, const float* x,
                     std::int64_t xStride, int rows, int panelBegin, int panelEnd, float* out,
                     std::int64_t outStride, cpu::Ahead& ahead) const

@@ -45,6 +45,8 @@ public:
         return m_slots == other.m_slots && m_inputOfSlot == other.m_inputOfSlot;
     }
 
+    /// Where the weights of a panel begin.
+    const std::byte* weights(int panel) const;
     /// Outputs of panels [panelBegin, panelEnd) into out, which begins at output 16 * panelBegin. Quantised formats ask
     /// for what `ahead` names meanwhile.
     void run(const kernels::cpu::Kernels& kernels, const kernels::cpu::QuantizedRows& quantized, const float* x,

@@ -120,6 +120,7 @@ void CpuForward::fillMtp(CpuSequence& sequence)
     m_mtpRows.clear();
     addUnfilled(sequence);
     m_pool.run([this](int thread) {
+        m_private[std::size_t(thread)]->order[std::size_t(m_pass)].beginPass();
         mtpEmbed(thread);
         mtpWriteKv(thread, 0);
     });
@@ -158,6 +159,7 @@ void CpuForward::draft(std::span<CpuDraft> chains, float leastChance)
 void CpuForward::runDrafts(int thread)
 {
     do {
+        m_private[std::size_t(thread)]->order[std::size_t(m_pass)].beginPass();
         mtpEmbed(thread);
         if (int(m_mtpRows.size()) > m_rows) { // the first time
             mtpWriteKv(thread, m_rows);

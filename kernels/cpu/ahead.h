@@ -22,6 +22,9 @@ struct Ahead {
     const AheadRange* ranges = nullptr; ///< those after [next, end)
     int rangesLeft = 0;
     std::int64_t step = 0; ///< bytes to ask for at each step of eight inputs; a multiple of 64
+    /// Where the product after the one at hand begins to read. Products of one row have no time to spare for ranges:
+    /// they ask for their own weights ahead of time, and for the first of these at their end. May be null.
+    const std::byte* then = nullptr;
 
     void takeRange()
     {

@@ -143,6 +143,8 @@ private slots:
     void aRowsResultDoesNotDependOnTheOthers();
     void productsAskForEachRangeAheadAndNothingElse_data() { addPathRows(); }
     void productsAskForEachRangeAheadAndNothingElse();
+    void aRowAsksForTheNextProductWithoutReadingIt_data() { addPathRows(); }
+    void aRowAsksForTheNextProductWithoutReadingIt();
     void aConvolutionStepGivesTheBitsOfAConvolution_data() { addPathRows(); }
     void aConvolutionStepGivesTheBitsOfAConvolution();
     void normsAndActivationsMatchTheReference_data() { addPathRows(); }
@@ -218,6 +220,10 @@ void TestCpuKernels::int4LinearsMatchTheReferenceAndEachOther_data()
     }
     QTest::addRow("short last group") << 3 << 48 << 72 << 32 << true;
     QTest::addRow("one wide group") << 7 << 64 << 512 << 512 << false;
+    QTest::addRow("one row, short last group") << 1 << 48 << 72 << 32 << true;
+    QTest::addRow("one row, widest group") << 1 << 64 << 2048 << 1024 << true;
+    QTest::addRow("one row, small groups") << 1 << 64 << 40 << 8 << false;
+    QTest::addRow("one row longer than the stack may hold") << 1 << 16 << 20488 << 1024 << false;
 }
 
 void TestCpuKernels::int4LinearsMatchTheReferenceAndEachOther()
@@ -388,6 +394,28 @@ void TestCpuKernels::productsAskForEachRangeAheadAndNothingElse()
     QCOMPARE(ahead.rangesLeft, 0);
     QVERIFY(ahead.next >= second.data() + 100 && ahead.next < second.data() + 164);
     QVERIFY(std::memcmp(plain.data(), asking.data(), plain.size() * sizeof(float)) == 0);
+}
+
+void TestCpuKernels::aRowAsksForTheNextProductWithoutReadingIt()
+{
+    QFETCH(int, path);
+    const Kernels& table = kernels(Path(path));
+    const int outputs = 64, inputs = 256;
+    std::vector<std::int8_t> bytes(count(outputs * inputs), std::int8_t(0x5a));
+    const std::vector<float> scales(count(outputs) * 2, 0.5f), x = randomFloats(count(inputs), 5);
+    const std::vector<std::uint16_t> halves(count(outputs) * 2, 0x3800);
+    const Int8Panels int8{bytes.data(), scales.data(), outputs, inputs, 128};
+    const Int4Panels int4{reinterpret_cast<const std::uint32_t*>(bytes.data()), halves.data(), nullptr, outputs, inputs, 128};
+    const Rows a(table, x, 1, inputs);
+    std::vector<float> whole(count(outputs)), part(count(outputs));
+    const auto run = [&](auto&& linear, const auto& weights) {
+        Ahead none, beyond{.then = reinterpret_cast<const std::byte*>(std::uintptr_t(64))}; // nobody may read there
+        linear(weights, a.view, 0, 4, whole.data(), outputs, none);
+        linear(weights, a.view, 1, 3, part.data(), outputs, beyond);
+        QVERIFY(std::memcmp(whole.data() + 16, part.data(), 32 * sizeof(float)) == 0);
+    };
+    run(table.linearInt8, int8);
+    run(table.linearInt4, int4);
 }
 
 void TestCpuKernels::aConvolutionStepGivesTheBitsOfAConvolution()
