@@ -242,31 +242,38 @@ Result<std::vector<SlotId>> fillContexts(const Arguments& arguments, const Subje
     return contexts;
 }
 
-/// Decodes greedily on forks of the contexts, from where their reading ended; a few steps to warm up are not timed.
+/// Decodes greedily, as the scheduler does, on forks of the contexts, from where their reading ended; a few steps to warm
+/// up are not timed.
 Result<void> decodeRound(engine::Backend& backend, const std::vector<SlotId>& contexts, std::int64_t rows, int steps,
                          std::vector<double>& stepMs)
 {
     constexpr int warmUp = 4;
     const std::size_t vocab = std::size_t(backend.config().vocabSize), perAgent = std::size_t(rows);
-    std::vector<float> logits(vocab * contexts.size() * perAgent);
+    const bool picksBest = backend.picksBest();
+    std::vector<float> logits(picksBest ? 0 : vocab * contexts.size() * perAgent);
     std::vector<engine::ScopedSequence> forks;
     for (SlotId source : contexts) {
         OCTAVO_TRY(engine::ScopedSequence fork,
                    engine::ScopedSequence::fork(backend, source, backend.length(source) + (steps + warmUp) * rows));
         forks.push_back(std::move(fork));
     }
-    std::vector<TokenId> tokens(forks.size() * perAgent, 7);
+    std::vector<TokenId> tokens(forks.size() * perAgent, 7), best(tokens.size());
     std::vector<engine::StepEntry> entries(forks.size());
     for (int step = 0; step < steps + warmUp; ++step) {
         const auto begin = Clock::now();
         for (std::size_t i = 0; i < forks.size(); ++i)
             entries[i] = {forks[i].slot(), std::span(tokens).subspan(i * perAgent, perAgent)};
-        OCTAVO_CHECK(backend.step(entries, logits));
+        if (picksBest)
+            OCTAVO_CHECK(backend.stepBest(entries, TokenId(vocab), best));
+        else
+            OCTAVO_CHECK(backend.step(entries, logits));
         for (std::size_t i = 0; rows > 1 && i < forks.size(); ++i)
             OCTAVO_CHECK(backend.commit(forks[i].slot(), int(rows))); // as if every draft were right
         for (std::size_t i = 0; i < tokens.size(); ++i) {
-            const auto row = std::span<const float>(logits).subspan(i * vocab, vocab);
-            tokens[i] = engine::Sampler::argmax(row, TokenId(vocab)).value_or(0);
+            if (!picksBest)
+                best[i] = engine::Sampler::argmax(std::span<const float>(logits).subspan(i * vocab, vocab), TokenId(vocab))
+                              .value_or(-1);
+            tokens[i] = std::max(best[i], 0);
         }
         if (step >= warmUp)
             stepMs.push_back(1e3 * secondsSince(begin));

@@ -173,7 +173,7 @@ StepCost stepCost(const ModelConfig& config, const ModelWeights& weights, std::i
         products += weight.parameters();
     });
     const bool int4Head = weights.head().format == LinearWeight::Format::Int4;
-    cost.weightBytes += int4Head ? weights.head().storedBytes() : weights.head().parameters();
+    cost.weightBytes += int4Head ? weights.head().storedBytes() : weights.head().parameters() / 2; // the rough one
     const std::int64_t attention = config.numFullAttentionLayers(), gdn = config.numLayers - attention;
     const std::int64_t stateValues =
         std::int64_t(config.linearNumValueHeads) * config.linearKeyHeadDim * config.linearValueHeadDim;

@@ -27,7 +27,7 @@ struct MachineFigures {
 /// Takes about 0.2 s.
 MachineFigures measureMachine(kernels::cpu::Path path, int threads, std::int64_t bufferBytes);
 
-/// What one step of `agents` rows costs at `context` tokens each, on the CPU backend's formats.
+/// What one greedy step of `agents` rows costs at `context` tokens each, on the CPU backend's formats.
 struct StepCost {
     std::int64_t weightBytes = 0;   ///< read once for all rows
     std::int64_t bytes = 0;         ///< with each row's keys, values and recurrent state
