@@ -1,7 +1,5 @@
 #include "engine/backend/cpu_forward_private.h"
 
-#include "engine/sampling/sampler.h"
-
 #include <algorithm>
 #include <atomic>
 #include <cmath>
@@ -131,7 +129,8 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
             parts.take(own->context, groupRows * c.headDim);
             parts.take(own->tierRows, 2 * std::int64_t(cpu::pageTokens) * c.headDim);
             parts.take(own->tierScales, 2 * cpu::pageTokens);
-            parts.take(own->panelLogits, model.mtp ? rows * panelWidth : 0);
+            parts.take(own->oneRow, widest);
+            parts.take(own->panelLogits, panelWidth);
         };
         Parts measuredOwn(nullptr);
         layOutOwn(measuredOwn);
@@ -296,14 +295,17 @@ void CpuForward::run(CpuPass pass, std::span<const CpuRows> entries, int logitRo
 
 void CpuForward::runBest(std::span<const CpuRows> entries, TokenId endId, std::span<TokenId> best)
 {
-    const std::size_t values = best.size() * std::size_t(m_config.vocabSize);
+    const std::size_t values = best.size() * std::size_t(cpu::panelCount(m_config.vocabSize) * panelWidth);
     if (m_ownLogits.size() < values)
         m_ownLogits.resize(values);
     m_best.resize(std::size_t(m_pool.threads()));
-    for (auto& ofThread : m_best)
-        ofThread.resize(std::max(ofThread.size(), best.size()));
+    m_toReach.resize(m_best.size());
+    for (std::size_t thread = 0; thread < m_best.size(); ++thread) {
+        m_best[thread].resize(std::max(m_best[thread].size(), best.size()));
+        m_toReach[thread].resize(m_best[thread].size());
+    }
     m_bestBelow = endId;
-    run(CpuPass::Step, entries, int(best.size()), m_ownLogits.data());
+    run(CpuPass::Step, entries, int(best.size()), nullptr);
     m_bestBelow = 0;
     for (std::size_t r = 0; r < best.size(); ++r) {
         BestToken found;
@@ -396,13 +398,12 @@ void CpuForward::writeLogits(int thread)
     const Input input =
         prepare(thread, m_hidden + std::int64_t(m_rows - m_logitRows) * m_config.hiddenSize, m_config.hiddenSize,
                 m_logitRows, m_model.finalNorm.data(), m_model.head);
-    linear(m_model.head, input, begin, end, m_logits + begin, vocab);
-    for (int r = 0; m_bestBelow > 0 && r < m_logitRows; ++r) {
-        const std::span part(m_logits + std::int64_t(r) * vocab + begin, std::size_t(std::max(end - begin, 0)));
-        const auto best = Sampler::argmax(part, m_bestBelow - begin);
-        m_best[std::size_t(thread)][std::size_t(r)] =
-            best ? BestToken{begin + *best, part[std::size_t(*best)]} : BestToken{};
-    }
+    if (m_bestBelow > 0 && m_model.roughHead)
+        findBest(thread, input, panels);
+    else if (m_bestBelow > 0)
+        findBestOfAll(thread, input, panels);
+    else
+        linear(m_model.head, input, begin, end, m_logits + begin, vocab);
     if (m_model.mtp && m_pass == CpuPass::Step && thread == 0)
         std::copy_n(input.x, std::int64_t(m_rows) * m_config.hiddenSize, m_final);
 }

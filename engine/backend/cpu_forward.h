@@ -60,8 +60,7 @@ public:
 
     /// Pages, pending memory and lengths are the caller's affair; `logitRows` last rows give logits.
     void run(CpuPass pass, std::span<const CpuRows> entries, int logitRows, float* logits);
-    /// A step whose rows give their best tokens alone, as Backend::stepBest(): each thread looks through the logits that it
-    /// has just made.
+    /// A step whose rows give their best tokens alone, as Backend::stepBest() (cpu_best.cpp).
     void runBest(std::span<const CpuRows> entries, TokenId endId, std::span<TokenId> best);
     /// Takes the first `kept` of a sequence's pending rows into its recurrent state.
     void commit(CpuSequence& sequence, int kept);
@@ -100,6 +99,10 @@ private:
     /// Has the products up to layer `next` ask for the states, keys and values that this thread reads there.
     void lookAhead(int thread, const CpuLayer& next);
     void addToHidden(int thread, const CpuLinear& layer, const Input& input);
+    /// One of several prepared rows by itself; until the next of the same thread.
+    Input rowOf(const Input& rows, int row) const;
+    /// The head's logits of one row in one panel, (16), any behind the last output; until the next of the same thread.
+    float* panelLogits(const Input& row, int panel) const;
 
     void runThread(int thread);
     void embed(int thread);
@@ -140,8 +143,14 @@ private:
     /// The best token of a thread's part of a row; -1: no logit is finite.
     struct BestToken {
         TokenId token = -1;
-        float logit = 0.0f;
+        float logit = -std::numeric_limits<float>::infinity();
     };
+    /// Finds the best tokens of all rows in this thread's panels, by way of the rough head.
+    void findBest(int thread, const Input& input, Range panels);
+    /// The same by all logits.
+    void findBestOfAll(int thread, const Input& input, Range panels);
+    /// Puts the best of a panel's tokens in the place of `best`, if it is better.
+    void lookThrough(const Input& row, int panel, BestToken& best) const;
     void addUnfilled(CpuSequence& sequence);
     void mtpEmbed(int thread);
     void mtpWriteKv(int thread, int firstRow);
@@ -171,6 +180,7 @@ private:
     std::vector<CpuRows> m_draftRows; // one of each chain that goes on
     std::vector<float> m_ownLogits; // of drafts, and of steps that give tokens alone
     std::vector<std::vector<BestToken>> m_best; // by thread, then row
+    std::vector<std::vector<float>> m_toReach;  // the same: a logit that the best token does not stay below
     TokenId m_bestBelow = 0;                    // 0: the logits are wanted
     std::vector<std::array<DraftPart, draftParts>> m_draftParts; // by chain
     Input m_draftInput; // of the head, for the model's own

@@ -28,6 +28,9 @@ public:
         return m_begins[m_next < m_begins.size() ? m_next : 0]; // the next pass begins as this one did
     }
 
+    /// Where the next pass begins; null before the first.
+    const std::byte* first() const { return m_begins.empty() ? nullptr : m_begins.front(); }
+
 private:
     std::vector<const std::byte*> m_begins;
     std::size_t m_next = 0;
@@ -55,7 +58,9 @@ struct CpuForward::Private {
     std::vector<kernels::cpu::GdnRow> gdnRows;
     std::int8_t* tierRows = nullptr;  // one page of one head: keys, values
     float* tierScales = nullptr;      // keys', values'
-    float* panelLogits = nullptr;     // (maxRows, 16), of thread 0: those of one panel of the head
+    std::int16_t* oneRow = nullptr;   // one of several quantised rows by itself
+    float* panelLogits = nullptr;     // (16): those of one panel of the head
+    std::vector<std::int32_t> likely; // panels of the head that may hold a row's best token
 };
 
 /// Floats of a row that kernels read and write in full 16s.

@@ -172,6 +172,17 @@ Result<CpuLinear> CpuLinear::packInt8(const LinearWeight& weight)
     return linear;
 }
 
+void CpuLinear::readInt8Row(int n, std::span<float> row) const
+{
+    const int lane = n % cpu::panelWidth;
+    const std::int64_t panel = n / cpu::panelWidth;
+    const std::int8_t* codes = m_int8.codes + panel * cpu::panelWidth * m_slots;
+    const float* scales = m_int8.scales + panel * int8Groups() * cpu::panelWidth;
+    for (int k = 0; k < m_inputs; ++k)
+        row[std::size_t(k)] =
+            float(codes[cpu::int8PanelOffset(k, lane)]) * scales[k / m_int8.groupSize * cpu::panelWidth + lane];
+}
+
 const std::byte* CpuLinear::weights(int panel) const
 {
     const std::int64_t first = std::int64_t(panel) * cpu::panelWidth * m_slots;

@@ -45,6 +45,10 @@ public:
         return m_slots == other.m_slots && m_inputOfSlot == other.m_inputOfSlot;
     }
 
+    /// What output n of a layer from packInt8() multiplies its inputs with. `row`: (inputs).
+    void readInt8Row(int n, std::span<float> row) const;
+    int int8Groups() const { return (m_slots + m_int8.groupSize - 1) / m_int8.groupSize; }
+
     /// Where the weights of a panel begin.
     const std::byte* weights(int panel) const;
     /// Outputs of panels [panelBegin, panelEnd) into out, which begins at output 16 * panelBegin. Quantised formats ask

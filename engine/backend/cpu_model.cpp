@@ -147,12 +147,6 @@ Result<CpuMtp> LayerLoader::mtp(const MtpWeights& weights)
     return mtp;
 }
 
-Result<CpuLinear> roughHead(const LinearWeight& head, int threads)
-{
-    OCTAVO_TRY(const QuantizedLinear rough, quantizeInt4(head, threads, GridSearch::First));
-    return CpuLinear::pack(rough.weight);
-}
-
 std::int64_t bytesOf(const CpuLayer& layer)
 {
     std::int64_t bytes = layer.gate.bytes() + layer.up.bytes() + layer.down.bytes();
@@ -166,13 +160,11 @@ std::int64_t bytesOf(const CpuLayer& layer)
 
 } // namespace
 
-std::int64_t cpuHeadBytes(const LinearWeight& head, bool mtp)
+std::int64_t cpuHeadBytes(const LinearWeight& head)
 {
     if (head.format == LinearWeight::Format::Int4 || head.outFeatures < int8HeadOutputs)
         return head.storedBytes();
-    const std::int64_t groups = (head.inFeatures + quantizedGroupSize - 1) / quantizedGroupSize;
-    const std::int64_t rough = mtp && canQuantize(head) ? head.parameters() / 2 + groups * head.outFeatures * 2 : 0;
-    return CpuLinear::int8Bytes(head.outFeatures, head.inFeatures) + rough;
+    return CpuLinear::int8Bytes(head.outFeatures, head.inFeatures) + (canQuantize(head) ? CpuRoughHead::bytesOf(head) : 0);
 }
 
 Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,
@@ -203,15 +195,15 @@ Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const
         OCTAVO_TRY(model.mtp, loader.mtp(*weights->mtp));
         model.mtp->layer.kindIndex = model.attentionLayers;
         model.bytes += model.mtp->fc.bytes() + bytesOf(model.mtp->layer);
-        if (isCancelled())
-            return cancelled;
-        if (int8 && canQuantize(head)) {
-            if (auto rough = roughHead(head, threads)) {
-                model.mtp->roughHead = *std::move(rough);
-                model.bytes += model.mtp->roughHead->bytes();
-            } else { // drafts then take longer, no more
-                spdlog::info("drafts do without an int4 copy of the head: {}", rough.error().message);
-            }
+    }
+    if (isCancelled())
+        return cancelled;
+    if (int8 && canQuantize(head)) {
+        if (auto rough = CpuRoughHead::make(head, model.head, threads)) {
+            model.roughHead = *std::move(rough);
+            model.bytes += model.roughHead->bytes();
+        } else { // drafts and steps then take longer, no more
+            spdlog::info("the head does without an int4 copy: {}", rough.error().message);
         }
     }
     model.quantized = loader.hasQuantized();

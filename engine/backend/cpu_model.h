@@ -4,6 +4,7 @@
 
 #include "engine/backend/backend_factory.h"
 #include "engine/backend/cpu_linear.h"
+#include "engine/backend/cpu_rough_head.h"
 
 #include <atomic>
 #include <optional>
@@ -36,12 +37,10 @@ struct CpuMtp {
     CpuLinear fc; ///< embedding first, hidden row second
     std::vector<float> embeddingNorm, hiddenNorm, norm;
     CpuLayer layer; ///< its kindIndex follows those of the model's attention layers
-    /// The model's head in half the bytes, which says where the likeliest tokens are; empty where the head has no more.
-    std::optional<CpuLinear> roughHead;
 };
 
-/// Bytes that the CPU backend's copies of a head take: its own form, and with MTP the rough one.
-std::int64_t cpuHeadBytes(const LinearWeight& head, bool mtp);
+/// Bytes that the CPU backend's copies of a head take: its own form, and the rough one.
+std::int64_t cpuHeadBytes(const LinearWeight& head);
 
 struct CpuModel {
     ModelConfig config;
@@ -49,6 +48,7 @@ struct CpuModel {
     std::vector<CpuLayer> layers;
     std::vector<float> finalNorm;
     CpuLinear head;
+    std::optional<CpuRoughHead> roughHead; ///< empty where the head has no more bytes itself
     std::optional<CpuMtp> mtp;
     int attentionLayers = 0, gdnLayers = 0;
     std::int64_t bytes = 0;

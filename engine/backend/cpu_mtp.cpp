@@ -180,7 +180,7 @@ void CpuForward::runDrafts(int thread)
 void CpuForward::mtpLogits(int thread)
 {
     const CpuMtp& mtp = *m_model.mtp;
-    const CpuLinear& head = mtp.roughHead ? *mtp.roughHead : m_model.head;
+    const CpuLinear& head = m_model.roughHead ? m_model.roughHead->linear : m_model.head;
     const int vocab = m_config.vocabSize, panels = cpu::panelCount(vocab);
     const std::int64_t stride = std::int64_t(panels) * panelWidth;
     const auto firstPanel = [panels](int part) { return int(std::int64_t(panels) * part / draftParts); };
@@ -242,15 +242,14 @@ CpuForward::BestDraft CpuForward::bestDraft(int row)
     std::ranges::sort(likely, {}, &LikelyPanel::panel); // of equal tokens the first one counts
     float largest = -INFINITY;
     BestDraft best;
+    const Input input = m_model.roughHead ? rowOf(m_draftInput, row) : m_draftInput;
     for (const LikelyPanel& found : likely) {
         if (found.panel < 0)
             continue;
         const int first = found.panel * panelWidth, count = std::min(panelWidth, vocab - first);
         float* logits = m_ownLogits.data() + row * stride + first;
-        if (m_model.mtp->roughHead) {
-            float* exact = m_private.front()->panelLogits;
-            linear(m_model.head, m_draftInput, first, first + count, exact, panelWidth);
-            exact += std::int64_t(row) * panelWidth;
+        if (m_model.roughHead) {
+            float* exact = panelLogits(input, found.panel);
             for (int i = 0; i < count; ++i)
                 sum += std::exp(double(exact[i]) - rough) - std::exp(double(logits[i]) - rough);
             logits = exact;

@@ -79,7 +79,7 @@ void auditWeights(const ModelWeights& weights, CheckpointAudit& audit)
                 audit.cpuWeightBytes += weight->parameters() / 2 + groups * weight->outFeatures * 2 - weight->storedBytes();
         }
     };
-    audit.cpuWeightBytes += cpuHeadBytes(weights.head(), audit.mtp) - (audit.tiedHead ? 0 : weights.head().storedBytes());
+    audit.cpuWeightBytes += cpuHeadBytes(weights.head()) - (audit.tiedHead ? 0 : weights.head().storedBytes());
     std::ranges::for_each(weights.layers, quantize);
     if (weights.mtp)
         quantize(weights.mtp->layer);

@@ -40,6 +40,35 @@ void exponential(const float* x, int n, float* y)
         storeF(y + i, expF(loadF(x + i)));
 }
 
+float largest(const float* x, int n)
+{
+    VecF most = setF(-INFINITY);
+    for (int i = 0; i < n; i += 16)
+        most = maxF(most, loadF(x + i));
+    return maxLanes(most);
+}
+
+int panelsReaching(const float* x, const float* slack, float factor, float least, int panels, std::int32_t* found)
+{
+    constexpr int together = 8; // few panels reach it, so most are ruled out so many at a time
+    const VecF times = setF(factor);
+    const auto reach = [&](int panel) { return fma(loadF(slack + panel * 16), times, loadF(x + panel * 16)); };
+    int count = 0;
+    for (int first = 0; first < panels; first += together) {
+        const int end = smaller(panels, first + together);
+        VecF most = reach(first);
+        for (int panel = first + 1; panel < end; ++panel)
+            most = maxF(most, reach(panel));
+        if (maxLanes(most) < least)
+            continue;
+        for (int panel = first; panel < end; ++panel) {
+            if (maxLanes(reach(panel)) >= least)
+                found[count++] = panel;
+        }
+    }
+    return count;
+}
+
 inline float sumOfSquares(const float* x, int n)
 {
     VecF even = zeroF(), odd = zeroF();

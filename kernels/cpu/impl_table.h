@@ -32,6 +32,8 @@ constexpr Kernels makeKernels(Path path)
             .gdnRecurrent = gdnRecurrent,
             .gdnReplay = gdnReplay,
             .gdnChunk = gdnChunk,
+            .largest = largest,
+            .panelsReaching = panelsReaching,
             .exponential = exponential};
 }
 

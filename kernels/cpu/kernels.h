@@ -107,6 +107,11 @@ struct Kernels {
                      std::int64_t qkStride, const float* v, std::int64_t vStride, const float* g, const float* beta,
                      float* o, std::int64_t oStride, float* work);
 
+    /// The largest of x, which holds no NaN; n: a multiple of 16.
+    float (*largest)(const float* x, int n);
+    /// Panels of 16 of which some x[i] + slack[i] * factor reaches `least`, in order, into `found`; how many.
+    int (*panelsReaching)(const float* x, const float* slack, float factor, float least, int panels, std::int32_t* found);
+
     /// y = exp(x), relative error below 2e-7 for x in [-87, 88]; smaller x gives about 1e-38.
     void (*exponential)(const float* x, int n, float* y);
 };

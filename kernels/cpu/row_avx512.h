@@ -15,7 +15,7 @@
 
 namespace {
 
-/// How far ahead of its use a weight is asked for: what arrives while the second-level cache is waited for, and then some.
+/// How far ahead of its use a weight is asked for, in the second-level cache.
 constexpr std::int64_t bytesAhead = 16 * 1024;
 /// Longer rows take the tiles: what is made of a row here lies on the stack.
 constexpr int mostRowInputs = 20480;

@@ -55,6 +55,8 @@ private slots:
     void pathsAgree();
     void aVerifiedRowEqualsADecodedOneBitForBit();
     void theBestTokensAreThoseOfTheLogits();
+    void fewRowsFindTheBestTokensOfAnyHead_data();
+    void fewRowsFindTheBestTokensOfAnyHead();
     void aRejectedDraftLeavesNoTrace_data();
     void aRejectedDraftLeavesNoTrace();
     void forksGoTheirOwnWay();
@@ -228,6 +230,57 @@ void TestCpuBackend::theBestTokensAreThoseOfTheLogits()
         std::vector<TokenId> tooFew(14);
         const std::array next{StepEntry{again, ids(114, 14)}, StepEntry{alone, ids(171, 1)}};
         QCOMPARE(cpu->stepBest(next, endId, tooFew).error().code, ErrorCode::InvalidArgument);
+    }
+}
+
+void TestCpuBackend::fewRowsFindTheBestTokensOfAnyHead_data()
+{
+    QTest::addColumn<QString>("head");
+    QTest::addColumn<int>("threads");
+    for (const char* head : {"its own", "twins", "flat"}) {
+        for (const int threads : {1, 3})
+            QTest::addRow("%s, %d threads", head, threads) << head << threads;
+    }
+}
+
+/// Steps of few rows look through a rough head first (CpuRoughHead): also where many tokens are equally good.
+void TestCpuBackend::fewRowsFindTheBestTokensOfAnyHead()
+{
+    QFETCH(QString, head);
+    QFETCH(int, threads);
+    const LinearWeight& embedding = m_model.weights->embedding;
+    QVERIFY(embedding.format == LinearWeight::Format::Bf16 && !m_model.weights->lmHead);
+    const auto* own = static_cast<const std::uint16_t*>(embedding.dense);
+    std::vector<std::uint16_t> values(own, own + embedding.parameters());
+    if (head == "twins") // each token of the second half is one of the first
+        std::copy_n(values.begin(), values.size() / 2, values.begin() + std::ptrdiff_t(values.size() / 2));
+    for (std::size_t i = 0; head == "flat" && i < values.size(); ++i)
+        values[i] = values[i % std::size_t(embedding.inFeatures)];
+    ModelWeights weights = *m_model.weights;
+    weights.lmHead = embedding;
+    weights.lmHead->dense = values.data();
+    BackendOptions options;
+    options.threads = threads;
+    auto made = makeCpuBackend(m_model.config, std::make_shared<const ModelWeights>(weights), options);
+    QVERIFY(made);
+    Backend& cpu = **made;
+    const SlotId read = *cpu.createSequence(1024);
+    prefill(cpu, read, 0, 100);
+    for (const std::size_t rows : {1, 2, 4, 5}) {
+        for (const TokenId endId : {m_model.config.vocabSize, m_model.config.vocabSize - 9, 8200, 37, 1}) {
+            const SlotId one = *cpu.forkSequence(read, 1024), other = *cpu.forkSequence(read, 1024);
+            for (std::size_t at = 100; at < 100 + 3 * rows; at += rows) {
+                const Rows logits = step(cpu, {{one, ids(at, rows)}});
+                const StepEntry entry{other, ids(at, rows)};
+                std::vector<TokenId> best(rows, -7);
+                QVERIFY(cpu.stepBest(std::span(&entry, 1), endId, best));
+                for (std::size_t r = 0; r < rows; ++r)
+                    QCOMPARE(best[r], *Sampler::argmax(logits[r], endId));
+                QVERIFY(cpu.commit(one, int(rows)) && cpu.commit(other, int(rows)));
+            }
+            cpu.destroySequence(one);
+            cpu.destroySequence(other);
+        }
     }
 }
 

@@ -149,6 +149,8 @@ private slots:
     void aConvolutionStepGivesTheBitsOfAConvolution();
     void normsAndActivationsMatchTheReference_data() { addPathRows(); }
     void normsAndActivationsMatchTheReference();
+    void panelsThatReachALogitAreFoundInOrder_data() { addPathRows(); }
+    void panelsThatReachALogitAreFoundInOrder();
     void exponentialIsAccurate_data() { addPathRows(); }
     void exponentialIsAccurate();
     void attentionMatchesTheReference_data();
@@ -472,6 +474,26 @@ void TestCpuKernels::normsAndActivationsMatchTheReference()
             QVERIFY(std::abs(unit.values[i] - 0.5 * x[i] / std::sqrt(squares)) <= 1e-6);
         }
     }
+}
+
+void TestCpuKernels::panelsThatReachALogitAreFoundInOrder()
+{
+    QFETCH(int, path);
+    const Kernels& table = kernels(Path(path));
+    const int panels = 27;
+    std::vector<float> x = randomFloats(panels * 16, 3, 0.1f);
+    const std::vector<float> slack(x.size(), 0.25f);
+    QCOMPARE(table.largest(x.data(), panels * 16), *std::ranges::max_element(x));
+    x[5 * 16 + 15] = 3.0f;
+    x[7 * 16] = 2.5f; // reaches 3 by its slack, just so
+    std::fill(x.end() - 16, x.end(), -INFINITY);
+    std::vector<std::int32_t> found(panels, -1);
+    QCOMPARE(table.panelsReaching(x.data(), slack.data(), 2.0f, 3.0f, panels, found.data()), 2);
+    QCOMPARE(found[0], 5);
+    QCOMPARE(found[1], 7);
+    QCOMPARE(table.panelsReaching(x.data(), slack.data(), 0.0f, 3.0f, panels, found.data()), 1);
+    QCOMPARE(table.panelsReaching(x.data(), slack.data(), 2.0f, -100.0f, panels, found.data()), panels - 1);
+    QCOMPARE(found[std::size_t(panels - 2)], panels - 2);
 }
 
 void TestCpuKernels::exponentialIsAccurate()
