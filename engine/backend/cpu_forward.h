@@ -2,7 +2,8 @@
 
 /// Runs rows of tokens through a CpuModel. One pass is one parallel region: each thread takes the same heads and output
 /// panels of every layer, so what a head needs stays with its thread and few barriers are left (four per layer when
-/// decoding). Gated DeltaNet stands in cpu_gdn.cpp, attention in cpu_attention.cpp, MTP in cpu_mtp.cpp.
+/// decoding). Gated DeltaNet stands in cpu_gdn.cpp, attention in cpu_attention.cpp, MTP in cpu_mtp.cpp, the choice of
+/// greedy tokens in cpu_best.cpp.
 ///
 /// Numerics every row is computed the same way whatever stands beside it; a pass of single rows equals passes of one.
 

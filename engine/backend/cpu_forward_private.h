@@ -1,7 +1,7 @@
 #pragma once
 
 /// What the parts of CpuForward share: one thread's buffers. Included by cpu_forward.cpp, cpu_gdn.cpp,
-/// cpu_attention.cpp and cpu_mtp.cpp alone.
+/// cpu_attention.cpp, cpu_best.cpp and cpu_mtp.cpp alone.
 
 #include "engine/backend/cpu_forward.h"
 
