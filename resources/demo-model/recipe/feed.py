@@ -16,8 +16,8 @@ AHEAD = 3  # tokens past a row that targets and drafts need
 # Until which share of the time, rows of which lengths. A model that begins anew needs short contexts first, where the
 # hop from a name over its file to the path forms; one that goes on from another does not, and forgets long contexts
 # where few rows are long.
-PLAN = [(1.0, {4096: 0.30, 16384: 0.33, 65536: 0.265, 131072: 0.09, 262144: 0.015})]
-RENAMING, EXCHANGING = 0.7, 0.45  # shares of contexts with other paths and with other names
+PLAN = [(1.0, {4096: 0.28, 16384: 0.32, 65536: 0.295, 131072: 0.09, 262144: 0.015})]
+RENAMING, EXCHANGING = 0.7, 0.5  # shares of contexts with other paths and with other names
 LENGTHS = sorted({length for _, shares in PLAN for length in shares})
 
 

@@ -20,14 +20,37 @@ LANGUAGES = {'py': 'python', 'c': 'c', 'cc': 'cpp', 'cpp': 'cpp', 'h': 'cpp', 'h
 DEFINITIONS = {'function', 'method', 'class', 'struct', 'interface', 'enum', 'macro', 'trait', 'union', 'func', 'type',
                'const', 'generator', 'typedef', 'alias'}
 COMMENT = re.compile(r'\s*(//|/\*|\*( |/|$)|#( |$)|--|<!--)')
+# What stands around a name where a line defines it, whatever the symbol table says.
+MODIFIERS = r'^\s*(?:(?:export|default|pub(?:\([\w: ]+\))?|public|private|protected|internal|static|abstract|final|' \
+    r'sealed|async|unsafe|const|constexpr|inline|open|data|template ?<[^{;]*>)\s+)*'
+OPENINGS = (MODIFIERS + r'(?:def|fn|func(?: \([^)]*\))?|fun|function\*?|macro_rules!)\s+NAME\b',
+            MODIFIERS + r'(?:class|struct|union|enum(?: class)?|trait|interface|type)\s+NAME\b'
+                        r'(?!\s*[;*&),>.]|::|\s+\w+\s*[;=,)\[(*])',
+            r'^\s*#\s*define\s+NAME\b', r'^\s*using\s+NAME\s*=', r'\bfunction\*?\s+NAME\s*\(',
+            r'(?<!\w)NAME\s*[:=]\s*(?:async\s+)?(?:function\b|(?:\w+|\([^()]*\))\s*=>)')
+QUESTIONS = {
+    'where': ['Where is `{}` defined?', 'where is {} defined', 'Find the definition of `{}`.', 'In which file is `{}`?',
+              'Which file defines {}?', 'Where can I find `{}`?', 'Locate {}.'],
+    'show': ['Show me `{}`.', 'Show the code of `{}`.', 'Print the implementation of {}.',
+             'What does the source of `{}` look like?', 'show {}', 'How is `{}` implemented?',
+             'Give me the full definition of `{}`.'],
+    'doc': ['What does `{}` do?', 'Explain `{}`.', 'what is {} for', 'What is the purpose of `{}`?',
+            'Explain what {} does.'],
+    'params': ['What parameters does `{}` take?', 'What is the signature of `{}`?', 'How do I call `{}`?',
+               'What are the arguments of {}?'],
+    'uses': ['Where is `{}` used?', 'Who uses `{}`?', 'Find the uses of {}.', 'Which code refers to `{}`?'],
+    'lists': ['What is defined in `{}`?', 'List the definitions in `{}`.', 'What does {} contain?'],
+    'missing': ['Where is `{}` defined?', 'Show me `{}`.', 'What does `{}` do?', 'where is {}']}
+NAMED = ('where', 'show', 'doc', 'params', 'uses')  # kinds that ask about a name
 # How often each kind of question is asked. The evaluation asks as v0's did, so that figures can be compared.
 EVALUATED_KINDS = {'where': 5, 'show': 6, 'doc': 4, 'lists': 2, 'line': 2, 'uses': 2, 'missing': 1, 'files': 1,
                    'params': 2, 'chat': 1}
-TRAINED_KINDS = {'where': 10, 'show': 5, 'doc': 2, 'lists': 4, 'line': 4, 'uses': 8, 'missing': 2, 'files': 0.3,
+TRAINED_KINDS = {'where': 13, 'show': 7, 'doc': 2.5, 'lists': 4, 'line': 3, 'uses': 7, 'missing': 2.2, 'files': 0.3,
                  'params': 3, 'chat': 0.2}
 # Loss weights of answer tokens: those of paths and the first one, those that tell which line is quoted or how many
-# definitions there are, and those of gathered lists, of a quote's first characters and of its end. Others weigh 1.
-POINTING, CHOOSING, CAREFUL = 3, 4, 2
+# definitions there are, those at which a quote can go astray (what stands before them stands elsewhere too and goes on
+# otherwise there), and those of gathered lists, of a quote's first characters and of its end. Others weigh 1.
+POINTING, CHOOSING, FORKED, CAREFUL = 3, 4, 3.5, 2
 OPENING = re.compile(r'```\w+\n|(?<=`: )`')  # what a quote begins after
 IDENTIFIER = re.compile(r'\b[A-Za-z_]\w*')
 PIECE = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+')  # a word or a number of a name
@@ -67,6 +90,11 @@ class Window:
 
     def text(self):
         return '\n'.join(self.lines[self.lo:self.hi])
+
+
+def defines(line, name):
+    """Whether a line looks like the definition of a name."""
+    return not COMMENT.match(line) and any(re.search(o.replace('NAME', re.escape(name)), line) for o in OPENINGS)
 
 
 def fence(path, body):
@@ -155,6 +183,18 @@ class Coder:
         """(line, token index) of each line of a File's ids that a token begins at."""
         at = np.flatnonzero(self.line_breaks[ids])
         return np.cumsum(self.line_breaks[ids[at]]) - 1, at + 1
+
+
+def runs_of_three(ids):
+    """Each run of three ids as one number."""
+    ids = ids.astype(np.int64)
+    return ids[:-2] << 28 | ids[1:-1] << 14 | ids[2:]
+
+
+def forks(ids):
+    """Runs of three ids that go on in more than one way, sorted."""
+    after = np.unique(runs_of_three(ids)[:-1] << 14 | ids[3:].astype(np.int64)) >> 14
+    return np.unique(after[1:][after[1:] == after[:-1]])
 
 
 class Renamer:
@@ -298,18 +338,19 @@ class Context:
 
     def __init__(self, repo, windows, rng, foreign, hard=False, kinds=None):
         self.repo, self.windows, self.rng, self.foreign, self.hard = repo, windows, rng, foreign, hard
-        self.past = False  # answer as v1 was trained to
         self.gone = []  # names of the repository that do not stand in this context
+        self.every_way = hard  # what is missing is asked for in all kinds of questions
         kinds = kinds or EVALUATED_KINDS
         self.kinds, self.shares = list(kinds), list(kinds.values())
         self.table, cut = {}, set()
         for w in windows:
             for name, kind, first, last in w.file.symbols:
                 first -= 1
-                if hard and kind in DEFINITIONS and w.lo <= first < w.hi < last:
+                if kind in DEFINITIONS and w.lo <= first < w.hi < last:
                     cut.add(name)
                 if kind in DEFINITIONS and w.lo <= first < last <= min(w.hi, len(w.lines)) and len(name) > 2 \
-                        and not name.startswith(('__', 'Anonymous', 'anon')):
+                        and not name.startswith(('__', 'Anonymous', 'anon')) \
+                        and all(v is not w or at != first for v, _, at, _ in self.table.get(name, ())):  # listed twice
                     self.table.setdefault(name, []).append((w, kind, first, last))
         for name in cut:  # whether a definition that is cut counts cannot be known
             self.table.pop(name, None)
@@ -319,21 +360,20 @@ class Context:
         self.thrice = [k for k in self.several if len(self.table[k]) == 3]
         self.bodies = [w.text() for w in windows]
         self.text = '\n'.join(self.bodies)
-        self.asked = set()
-        self.lines = collections.Counter(line.strip() for body in self.bodies for line in body.split('\n')) if hard \
-            else {}
+        self.asked, self.surely = set(), {}
+        self.lines = collections.Counter(line.strip() for body in self.bodies for line in body.split('\n'))
 
     def question(self):
         """(kind, question, answer), or None where the draw gave none."""
         kind = self.rng.choices(self.kinds, self.shares)[0]
         if kind in ('where', 'uses'):
             names = self.few
-            if self.hard and self.several and self.rng.random() < (0.4 if kind == 'where' else 0.15):
+            if self.hard and self.several and self.rng.random() < (0.5 if kind == 'where' else 0.15):
                 names = self.thrice if self.thrice and self.rng.random() < 0.4 else self.several
         else:
             names = self.unique
         subject = None
-        if kind in ('where', 'uses', 'show', 'doc', 'params'):
+        if kind in NAMED:
             if not names:
                 return None
             subject = self.rng.choice(names)
@@ -341,16 +381,18 @@ class Context:
             if not self.windows:
                 return None
             subject = self.rng.choice(self.windows)
-        if self.hard and subject is not None:
+        if subject is not None:
             key = (kind, subject if isinstance(subject, str) else subject.path)
-            if kind != 'line' and key in self.asked:
+            if kind in NAMED and not self.certain(subject) or kind != 'line' and key in self.asked:
                 return None
             self.asked.add(key)
-            if kind in ('where', 'show', 'doc', 'params') and (
-                    not self.told_apart(subject) or self.opens_line(subject) and self.rng.random() < 0.4):
+            if self.hard and kind in NAMED[:4] and self.opens_line(subject) and self.rng.random() < 0.4:
                 return None
         pair = getattr(self, 'ask_' + kind)(subject)
         return (kind,) + pair if pair else None
+
+    def ask(self, kind, subject):
+        return self.rng.choice(QUESTIONS[kind]).format(subject)
 
     def opens_line(self, name):
         """Whether little stands before the name where it is defined, so that the quote's beginning is easy."""
@@ -358,10 +400,24 @@ class Context:
         line = w.lines[first].strip()
         return len(self.table[name]) == 1 and 0 <= line.find(name) <= 9
 
-    def told_apart(self, name):
-        """Whether no line but those of the definitions known looks like one: the symbol table misses some."""
-        lines = [w.lines[first].strip() for w, _, first, _ in self.table[name]]
-        return all(self.lines[line] == lines.count(line) for line in lines)
+    def certain(self, name):
+        """Whether the definitions known are those that the text shows: the symbol table misses some and misplaces others.
+        The name must stand in their lines, and no other line may be the same or define the name by its looks."""
+        if name not in self.surely:
+            lines = [w.lines[first].strip() for w, _, first, _ in self.table[name]]
+            bare = name.replace(' ', '')
+            self.surely[name] = all(bare in line.replace(' ', '') and self.lines[line] == lines.count(line)
+                                    for line in lines) \
+                and not any(line.strip() not in lines and defines(line, name) for line in self.lines_with(name))
+        return self.surely[name]
+
+    def lines_with(self, text):
+        at = self.text.find(text)
+        while at >= 0:
+            end = self.text.find('\n', at)
+            end = end if end >= 0 else len(self.text)
+            yield self.text[self.text.rfind('\n', 0, at) + 1:end]
+            at = self.text.find(text, end)
 
     def questions(self, count):
         """Up to `count` of (kind, question, answer)."""
@@ -379,10 +435,7 @@ class Context:
 
     def ask_where(self, name):
         hits = self.table[name]
-        question = self.rng.choice([
-            f'Where is `{name}` defined?', f'where is {name} defined', f'Find the definition of `{name}`.',
-            f'In which file is `{name}`?', f'Which file defines {name}?', f'Where can I find `{name}`?',
-            f'Locate {name}.'])
+        question = self.ask('where', name)
         parts = [f'`{w.path}`:\n\n{self.header(w, a, b)}' for w, _, a, b in hits]
         if len(parts) == 1:
             return question, f'`{name}` is defined in {parts[0]}'
@@ -392,22 +445,16 @@ class Context:
         w, _, a, b = self.table[name][0]
         name = next(s[0] for s in w.file.symbols if s[2] == a + 1 and s[3] == b)
         body = w.lines[a:b]
-        if not 2 <= len(body) <= 45 or (self.hard and len(body) > 12 and self.rng.random() < 0.7):
+        if not 2 <= len(body) <= 45 or (self.hard and len(body) > 20 and self.rng.random() < 0.5):
             return None
-        question = self.rng.choice([
-            f'Show me `{name}`.', f'Show the code of `{name}`.', f'Print the implementation of {name}.',
-            f'What does the source of `{name}` look like?', f'show {name}', f'How is `{name}` implemented?',
-            f'Give me the full definition of `{name}`.'])
-        return question, f'`{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(body))
+        return self.ask('show', name), f'`{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(body))
 
     def ask_doc(self, name):
         w, _, a, b = self.table[name][0]
         text = documentation(w.lines[:w.hi] if self.hard else w.lines, a, b, w.lo)
         if not 15 <= len(text) <= 300:
             return None
-        question = self.rng.choice([f'What does `{name}` do?', f'Explain `{name}`.', f'what is {name} for',
-                                    f'What is the purpose of `{name}`?', f'Explain what {name} does.'])
-        return question, f'{text}\n\nIt is defined in `{w.path}`:\n\n{self.header(w, a, b)}'
+        return self.ask('doc', name), f'{text}\n\nIt is defined in `{w.path}`:\n\n{self.header(w, a, b)}'
 
     def ask_params(self, name):
         w, kind, a, b = self.table[name][0]
@@ -416,20 +463,15 @@ class Context:
         header = signature(w.lines, a, b, 6)
         if name + '(' not in header or ')' not in header:
             return None
-        question = self.rng.choice([f'What parameters does `{name}` take?', f'What is the signature of `{name}`?',
-                                    f'How do I call `{name}`?', f'What are the arguments of {name}?'])
-        return question, f'The signature of `{name}` in `{w.path}` is:\n\n{fence(w.path, header)}'
+        return self.ask('params', name), f'The signature of `{name}` in `{w.path}` is:\n\n{fence(w.path, header)}'
 
     def ask_lists(self, w):
         found = [(a, n, k) for n, k, a, b in w.file.symbols if w.lo <= a - 1 and b <= w.hi and k in DEFINITIONS
                  and k != 'method' and not n.startswith(('Anonymous', 'anon'))]
-        if not self.past:  # in the order of the file, each once
-            found = sorted({(n, k): (a, n, k) for a, n, k in reversed(found)}.values(), key=lambda f: f[0])
+        found = sorted({(n, k): (a, n, k) for a, n, k in reversed(found)}.values(), key=lambda f: f[0])  # each once
         if not 1 <= len(found) <= 20:
             return None
-        question = self.rng.choice([f'What is defined in `{w.path}`?', f'List the definitions in `{w.path}`.',
-                                    f'What does {w.path} contain?'])
-        return question, f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for _, n, k in found)
+        return self.ask('lists', w.path), f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for _, n, k in found)
 
     def ask_line(self, w):
         for _ in range(8):
@@ -438,7 +480,7 @@ class Context:
             if 20 <= len(line) <= 100 and '`' not in line and self.text.count(line) == 1:
                 if self.hard and self.rng.random() < 0.6:
                     line = self.piece(line) or line
-                around = '\n'.join(w.lines[max(w.lo, i - 2) if self.past else i:min(w.hi, i + 3)])
+                around = '\n'.join(w.lines[i:min(w.hi, i + 3)])
                 question = self.rng.choice([f'Which file contains `{line}`?', f'Where is the line `{line}`?',
                                             f'Find `{line}`.'])
                 return question, f'That line is in `{w.path}`:\n\n{fence(w.path, around)}'
@@ -463,35 +505,43 @@ class Context:
             defined = {a for n, _, a, _ in w.file.symbols if n == name}
             for i in range(w.lo, w.hi):
                 line = w.lines[i]
-                if name in line and (i + 1) not in defined and pattern.search(line) \
-                        and (self.past or not COMMENT.match(line)):
+                if name in line and (i + 1) not in defined and pattern.search(line) and not COMMENT.match(line):
                     hits.append((w.path, line.strip()))
-                    if not self.past:
-                        break
+                    break
         if not 1 <= len(hits) <= 6 or any(len(line) > 140 for _, line in hits):
             return None
         if self.hard and hits[0][1].find(name) < 4 and self.rng.random() < 0.4:
             return None  # such a quote's beginning is easy
-        question = self.rng.choice([f'Where is `{name}` used?', f'Who uses `{name}`?', f'Find the uses of {name}.',
-                                    f'Which code refers to `{name}`?'])
-        return question, f'`{name}` is used here:\n\n' + '\n'.join(f'- `{p}`: `{line}`' for p, line in hits)
+        return self.ask('uses', name), f'`{name}` is used here:\n\n' + '\n'.join(f'- `{p}`: `{line}`' for p, line in hits)
 
     def absent_name(self):
         """A name that could be asked for: of another context, or made from the names of this one."""
-        if self.hard and len(self.few) > 4 and self.rng.random() < 0.4:
+        if self.every_way and len(self.few) > 4 and self.rng.random() < 0.5:
             one, two = (re.findall(r'[A-Z]?[a-z0-9]+|[A-Z]+|_+', n) for n in self.rng.sample(self.few, 2))
-            return ''.join(one[:max(1, len(one) - 1)] + two[-1:])
+            how = self.rng.randrange(4)
+            return ''.join(one[:max(1, len(one) - 1)] + two[-1:] if how < 2 else one + two[-1:] if how == 2
+                           else two[:1] + one)
         if self.gone and self.rng.random() < 0.5:
             return self.rng.choice(self.gone)
         return self.rng.choice(self.foreign)
 
+    def absent_path(self):
+        """Nearly that of a file of this context."""
+        path = self.rng.choice(self.windows).path
+        folders, _, name = path.rpartition('/')
+        other = self.rng.choice(self.windows).path.rpartition('/')
+        new = folders + '/' + other[2] if self.rng.random() < 0.5 else other[0] + '/' + name
+        if self.rng.random() < 0.4:
+            stem, dot, ending = path.rpartition('.')
+            new = stem + self.rng.choice(['_test', '2', '_utils', '_impl', 's']) + dot + ending
+        return new.lstrip('/')
+
     def ask_missing(self, _):
         for _ in range(8):
-            name = self.absent_name()
-            if len(name) > 5 and name not in self.text:
-                question = self.rng.choice([f'Where is `{name}` defined?', f'Show me `{name}`.',
-                                            f'What does `{name}` do?', f'where is {name}'])
-                return question, f'I could not find `{name}` in the loaded files.'
+            kind = self.rng.choice(NAMED + ('lists', 'missing')) if self.every_way else 'missing'
+            name = self.absent_path() if kind == 'lists' else self.absent_name()
+            if len(name) > 5 and name not in self.text and all(name not in w.path for w in self.windows):
+                return self.ask(kind, name), f'I could not find `{name}` in the loaded files.'
         return None
 
     def ask_files(self, _):
@@ -592,8 +642,8 @@ class Builder:
         return [special['<|im_start|>']] + encode('user\n' + question) + [special['<|im_end|>']] + encode('\n') \
             + [special['<|im_start|>']] + encode('assistant\n')
 
-    def turn(self, question, answer, paths=(), gathered=False):
-        """(head, answer ids, their loss weights)."""
+    def turn(self, question, answer, paths=(), gathered=False, parting=None):
+        """(head, answer ids, their loss weights). `parting`: the forks of the context."""
         ids, starts = self.coder.encode_with_starts(answer)
         weights = np.full(len(ids) + 1, CAREFUL if gathered else 1, dtype=np.float16)
         starts = np.array(starts)
@@ -618,6 +668,9 @@ class Builder:
             while at >= 0:
                 weigh(at, at + len(path) + 2, POINTING)
                 at = answer.find('`' + path + '`', at + 1)
+        if parting is not None and len(ids) > 3:
+            at = 3 + np.flatnonzero(np.isin(runs_of_three(np.array(ids))[:-1], parting))
+            weights[at] = np.maximum(weights[at], FORKED)
         weights[0] = POINTING
         return self.question_ids(question), ids + [self.coder.special['<|im_end|>']], weights
 
@@ -634,7 +687,7 @@ class Builder:
             base = self.render(context)
             ids += base
             weights.append(np.where(np.random.default_rng(rng.getrandbits(32)).random(len(base)) < 0.08, 0.2, 0.0))
-            paths, misses = [w.path for w in context.windows], 0
+            paths, misses, parting = [w.path for w in context.windows], 0, forks(np.array(base))
             while len(ids) < length and misses < 40:
                 asked = context.question()
                 if not asked:
@@ -643,7 +696,7 @@ class Builder:
                 misses = 0
                 kind, question, answer = asked
                 head, tail, w = self.turn(question, answer, [p for p in paths if p in answer],
-                                          kind in ('lists', 'uses'))
+                                          kind in ('lists', 'uses'), parting)
                 ids += head + tail + closing
                 weights += [np.zeros(len(head)), w if kind != 'chat' else w * 0.3, np.zeros(len(closing))]
         return np.array(ids[:length], dtype=np.uint16), np.concatenate(weights)[:length].astype(np.float16)
