@@ -3,10 +3,10 @@
 
 usage: evaluate.py build HELD.jsonl[.xz] TOKENIZER.json SETS.json.xz      draws the questions once
        evaluate.py run SETS.json.xz OUT.json [--only=SET ...] NAME=MODEL[:bf16] ...      asks each model the same
-MODEL is a folder or a training checkpoint (.pt); weights are int4 unless `:bf16` follows. Answers are checked by teacher
-forcing: every token of the true answer must be the likeliest one, which is when greedy decoding gives that answer. Where
-one is not, but spells the same text, decoding goes on from it: other tokens of the same text are right too. Drafts are
-counted where all before were right. OUT.json also tells where wrong answers went astray.
+MODEL is a folder or a training checkpoint (.pt); weights are int4 unless `:bf16` follows. Answers are checked by
+teacher forcing: every token of the true answer must be the likeliest one, which is when greedy decoding gives that
+answer. Where one is not, but spells the same text, decoding goes on from it: other tokens of the same text are right
+too. Drafts are counted where all before were right. OUT.json also tells where wrong answers went astray.
 """
 import json
 import lzma
@@ -98,7 +98,7 @@ def load(spec, device):
 
 
 def same_text(model, ids, said, wanted, pieces, device):
-    """Whether greedy decoding after `ids`, which gives `said` first, writes the text of `wanted`, an answer's last ids."""
+    """Whether greedy decoding after `ids`, which gives `said` first, writes the text of `wanted`, the answer's rest."""
     import torch
     text, written, end = ''.join(pieces[i] for i in wanted[:-1]), '', wanted[-1]
     while said != end:
@@ -112,8 +112,8 @@ def same_text(model, ids, said, wanted, pieces, device):
 
 
 def ask(model, drawn, closing, pieces, device):
-    """Per kind [asked, exact, paths and first token right, exact token by token]; accepted drafts; answer tokens right; of
-    each answer that differs [context, turn, kind, repository, at which token, said, wanted, whether the text is right].
+    """Per kind [asked, exact, paths and first token right, exact token by token]; accepted drafts; answer tokens right;
+    of each answer that differs [context, turn, kind, repository, at which token, said, wanted, is its text right].
     """
     import torch
     kinds, drafts, tokens, wrong = {}, [[0, 0] for _ in range(3)], [0, 0], []
@@ -174,8 +174,8 @@ def run(sets_path, out, specs, only=None):
                 'asked': asked, 'exact': exact, 'paths': paths, 'by token': by_token, 'kinds': kinds, 'drafts': drafts,
                 'tokens': tokens, 'wrong': wrong}
             print(f'{name} {set_name}: {"/".join(counted)} {exact}/{asked} = {100 * exact / max(1, asked):.1f}% '
-                  f'(by token {by_token}, paths {100 * paths / max(1, asked):.1f}%), all {sum(k[1] for k in kinds.values())}/'
-                  f'{sum(k[0] for k in kinds.values())}, drafts {" / ".join(f"{100 * d:.1f}" for d in drafts)}, '
+                  f'(by token {by_token}, paths {100 * paths / max(1, asked):.1f}%), '
+                  f'all {sum(k[1] for k in kinds.values())}/{sum(k[0] for k in kinds.values())}, drafts {" / ".join(f"{100 * d:.1f}" for d in drafts)}, '
                   f'tokens {100 * tokens:.2f}%; '
                   + ' '.join(f'{k} {v[1]}/{v[0]}' for k, v in sorted(kinds.items()))
                   + f' ({time.time() - began:.0f} s)', flush=True)

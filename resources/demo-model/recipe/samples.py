@@ -401,8 +401,8 @@ class Context:
         return len(self.table[name]) == 1 and 0 <= line.find(name) <= 9
 
     def certain(self, name):
-        """Whether the definitions known are those that the text shows: the symbol table misses some and misplaces others.
-        The name must stand in their lines, and no other line may be the same or define the name by its looks."""
+        """Whether the definitions known are those that the text shows: the symbol table misses and misplaces some. The name
+        must stand in their lines, and no other line may be the same or define the name by its looks."""
         if name not in self.surely:
             lines = [w.lines[first].strip() for w, _, first, _ in self.table[name]]
             bare = name.replace(' ', '')
@@ -512,7 +512,8 @@ class Context:
             return None
         if self.hard and hits[0][1].find(name) < 4 and self.rng.random() < 0.4:
             return None  # such a quote's beginning is easy
-        return self.ask('uses', name), f'`{name}` is used here:\n\n' + '\n'.join(f'- `{p}`: `{line}`' for p, line in hits)
+        uses = '\n'.join(f'- `{p}`: `{line}`' for p, line in hits)
+        return self.ask('uses', name), f'`{name}` is used here:\n\n{uses}'
 
     def absent_name(self):
         """A name that could be asked for: of another context, or made from the names of this one."""
