@@ -175,8 +175,8 @@ def run(sets_path, out, specs, only=None):
                 'tokens': tokens, 'wrong': wrong}
             print(f'{name} {set_name}: {"/".join(counted)} {exact}/{asked} = {100 * exact / max(1, asked):.1f}% '
                   f'(by token {by_token}, paths {100 * paths / max(1, asked):.1f}%), '
-                  f'all {sum(k[1] for k in kinds.values())}/{sum(k[0] for k in kinds.values())}, drafts {" / ".join(f"{100 * d:.1f}" for d in drafts)}, '
-                  f'tokens {100 * tokens:.2f}%; '
+                  f'all {sum(k[1] for k in kinds.values())}/{sum(k[0] for k in kinds.values())}, '
+                  f'drafts {" / ".join(f"{100 * d:.1f}" for d in drafts)}, tokens {100 * tokens:.2f}%; '
                   + ' '.join(f'{k} {v[1]}/{v[0]}' for k, v in sorted(kinds.items()))
                   + f' ({time.time() - began:.0f} s)', flush=True)
             with open(out, 'w') as f:

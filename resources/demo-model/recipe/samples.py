@@ -401,8 +401,8 @@ class Context:
         return len(self.table[name]) == 1 and 0 <= line.find(name) <= 9
 
     def certain(self, name):
-        """Whether the definitions known are those that the text shows: the symbol table misses and misplaces some. The name
-        must stand in their lines, and no other line may be the same or define the name by its looks."""
+        """Whether the definitions known are those that the text shows: the symbol table misses and misplaces some. The
+        name must stand in their lines, and no other line may be the same or define the name by its looks."""
         if name not in self.surely:
             lines = [w.lines[first].strip() for w, _, first, _ in self.table[name]]
             bare = name.replace(' ', '')
