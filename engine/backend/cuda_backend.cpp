@@ -294,7 +294,7 @@ BackendStats CudaBackend::stats() const
     stats.pickedRows = m_picked;
     stats.tierBytesRead = m_tierBytes;
     stats.hotMisses = m_misses;
-    stats.hotHits = m_looked - m_misses;
+    stats.hotHits = m_picked - m_misses;
     return stats;
 }
 

@@ -346,7 +346,7 @@ private:
     std::map<SlotId, CudaSequence> m_sequences;
     std::int32_t m_nextSlot = 0;
     std::atomic<std::int64_t> m_sequenceBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_sparseSteps{0},
-        m_denseSteps{0}, m_hostBytes{0}, m_hotBytes{0}, m_picked{0}, m_looked{0}, m_tierBytes{0}, m_misses{0};
+        m_denseSteps{0}, m_hostBytes{0}, m_hotBytes{0}, m_picked{0}, m_tierBytes{0}, m_misses{0};
 };
 
 template <typename Shape, typename Enqueue>

@@ -139,7 +139,8 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
     bool together = true;
     for (std::size_t p = 0; p < parts.size(); ++p) {
         const int queries = firstQuery[p + 1] - firstQuery[p];
-        together &= queries == 0 || m_sparse.holds(*parts[p].sequence->hot, queries);
+        const std::int64_t last = parts[p].sequence->length + std::int64_t(parts[p].tokens.size()) - 1;
+        together &= queries == 0 || m_sparse.holds(*parts[p].sequence->hot, queries, last);
     }
     std::int64_t splits = 1, pickTokens = 0;
     std::vector<int> nextQuery = firstQuery;
@@ -202,9 +203,8 @@ void CudaBackend::fillAttentionRow(std::size_t p, const Part& part, std::int64_t
         }
         reads.rows = m_sparse.hotRows(*s.hot, layer);
         reads.rowIds = m_sparse.rowIds(query);
-        reads.count = std::min(m_sparse.topK(), range->pickEnd - range->sinks);
-        reads.numRowIds = m_sparse.numRowIds(query);
-        reads.others = range->pickEnd - range->sinks - reads.count;
+        reads.count = m_sparse.picks(*range);
+        reads.lifts = m_sparse.lifts(query);
         reads.sinks = range->sinks;
         reads.recentBegin = range->pickEnd;
         reads.recent = std::int32_t(position + 1) - range->pickEnd;
@@ -215,7 +215,6 @@ void CudaBackend::fillAttentionRow(std::size_t p, const Part& part, std::int64_t
         m_tableMemory.at<SketchQuery>(m_tables.sketch)[entry] = tables.sketch;
         m_tableMemory.at<HotList>(m_tables.lists)[entry] = tables.list;
         m_picked += reads.count;
-        m_looked += reads.count + m_sparse.tailTokens(*range); // those picked anyway are found
     }
 }
 

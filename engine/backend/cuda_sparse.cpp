@@ -5,6 +5,7 @@
 #include <spdlog/spdlog.h>
 
 #include <algorithm>
+#include <cmath>
 #include <vector>
 
 namespace octavo::engine
@@ -35,8 +36,8 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     sparse.m_contextLimit = contextLimit;
     sparse.m_hotBytes = settings.hotBufferBytes;
     sparse.m_settings.sinks = (settings.sinks + sketchTileTokens - 1) / sketchTileTokens * sketchTileTokens;
-    sparse.m_topK = std::clamp(settings.topK, 1, hotMaxPicks);
-    sparse.m_settings.tailSample = std::min({settings.gpuTailSample, sketchMaxSample, hotMaxPicks - sparse.m_topK});
+    static_assert(sketchMaxPicks == hotMaxPicks);
+    sparse.m_mostPicks = std::clamp(std::max(settings.topK, settings.longTopK), 1, sketchMaxPicks);
     std::error_code ignored;
     if (mode == SparseMode::Off ||
         (!basisNamed && !std::filesystem::exists(basisFile, ignored) && mode == SparseMode::Auto))
@@ -94,15 +95,17 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     at.lines = work.add(config.numHeads * std::int64_t(sizeof(float2)));
     at.groupKeys = work.add(groups * 4);
     at.histogram = work.add(sketchBins * 4);
-    at.candidates = work.add(sketchMaxCandidates * std::int64_t(sizeof(uint2)));
+    at.candidates = work.add(sketchCandidates(sparse.m_mostPicks) * std::int64_t(sizeof(uint2)));
     at.counters = work.add(4 * 4);
-    at.picks = work.add(sparse.listRows() * 4);
+    const std::int64_t most = sparse.m_mostPicks;
+    at.picks = work.add(most * 4);
     at.numPicks = work.add(4);
-    at.rowIds = work.add(sparse.listRows() * 4);
+    at.rowIds = work.add(most * 4);
     at.numMisses = work.add(4);
+    at.lifts = work.add(most * 4);
     at.bytes = work.bytes();
     OCTAVO_TRY(sparse.m_work, DeviceMemory::allocate(at.bytes * maxRows, "the picks of a step"));
-    OCTAVO_TRY(sparse.m_misses, DeviceMemory::allocate(2 * maxRows * sparse.listRows() * 4, "the misses of a step"));
+    OCTAVO_TRY(sparse.m_misses, DeviceMemory::allocate(2 * maxRows * most * 4, "the misses of a step"));
     OCTAVO_TRY(sparse.m_counters, DeviceMemory::allocate(numCounters * sizeof(unsigned long long), "counters"));
     OCTAVO_CHECK(
         checkCuda(cudaMemset(sparse.m_work.at(), 0, std::size_t(sparse.m_work.bytes())), "clear its work space"));
@@ -131,10 +134,17 @@ std::optional<SparseRange> CudaSparse::range(std::int64_t position) const
     return SparseRange{m_settings.sinks, std::int32_t(end)};
 }
 
-std::int32_t CudaSparse::tailTokens(const SparseRange& range) const
+std::int32_t CudaSparse::picks(const SparseRange& range) const
 {
-    const std::int64_t stride = m_settings.tailStride(range.sinks, range.pickEnd);
-    return stride > 0 ? std::int32_t(SparseSettings::multiples(range.sinks, range.pickEnd, stride)) : 0;
+    const std::int32_t tokens = range.pickEnd - range.sinks;
+    return std::min({m_settings.topKOf(tokens), m_mostPicks, tokens});
+}
+
+bool CudaSparse::holds(const CudaHotBuffer& hot, int rows, std::int64_t position) const
+{
+    const auto last = range(position); // earlier rows pick no more
+    const std::int64_t needed = last ? std::int64_t{rows} * picks(*last) : 0;
+    return rows == 1 || (m_jointRows && (needed <= hot.slots || hot.slots >= hot.tokens));
 }
 
 std::int64_t CudaSparse::sketchBytes(std::int64_t tokens) const
@@ -237,7 +247,7 @@ Result<void> CudaSparse::copyIn(const CudaSketch& sketch, std::int64_t firstToke
 std::int32_t CudaSparse::slots(std::int64_t tokens) const
 {
     const std::int64_t row = std::int64_t{m_layers} * m_kvHeads * kvHeadBytes;
-    return std::int32_t(std::max(listRows(), std::min(tokens, m_hotBytes / row)));
+    return std::int32_t(std::max<std::int64_t>(m_mostPicks, std::min(tokens, m_hotBytes / row)));
 }
 
 CudaSparse::HotOffsets CudaSparse::hotOffsets(std::int64_t tokens, std::int32_t slots) const
@@ -305,7 +315,7 @@ CudaSparse::RowTables CudaSparse::rowTables(int row, int layer, const SparseRang
                      projected,
                      range.sinks,
                      range.pickEnd,
-                     m_topK,
+                     picks(range),
                      m_work.at<__half>(base + m_offsets.maxima),
                      m_work.at<float2>(base + m_offsets.logSums),
                      m_work.at<float2>(base + m_offsets.lines),
@@ -315,7 +325,9 @@ CudaSparse::RowTables CudaSparse::rowTables(int row, int layer, const SparseRang
                      ints(m_offsets.counters),
                      ints(m_offsets.picks),
                      ints(m_offsets.numPicks),
-                     std::int32_t(m_settings.tailStride(range.sinks, range.pickEnd))};
+                     lifts(row)};
+    if (tables.sketch.lifts)
+        tables.sketch.floorKey = sketchKey(std::log(m_settings.priorityFloor / (range.pickEnd - range.sinks)));
     tables.list = {ints(m_offsets.picks), ints(m_offsets.numPicks), ints(m_offsets.rowIds)};
     return tables;
 }
@@ -325,8 +337,8 @@ CudaSparse::FetchTables CudaSparse::fetchTables(int row, int rows, int layer, co
 {
     const HotOffsets at = hotOffsets(hot.tokens, hot.slots);
     const std::int64_t hotBase = layer * at.bytes;
-    auto* missTokens = m_misses.at<std::int32_t>() + row * listRows();
-    auto* missSlots = missTokens + maxRows * listRows();
+    auto* missTokens = m_misses.at<std::int32_t>() + std::int64_t{row} * m_mostPicks;
+    auto* missSlots = missTokens + std::int64_t{maxRows} * m_mostPicks;
     auto* numMisses = m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.numMisses);
     FetchTables tables{};
     tables.lookup = {hot.memory.at<std::int32_t>(hotBase + at.slotOfToken),

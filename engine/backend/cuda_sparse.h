@@ -3,9 +3,9 @@
 /// What sparse attention keeps on a GPU: the basis, a sketch of every key, a hot buffer for each sequence that decodes,
 /// and the work space in which a step finds its picks.
 ///
-/// A row attends to the first tokens, the last ones, and the topK of those between that the sketch names, one list for
-/// all KV heads of a layer: a pick is one contiguous read over the link. A sample of the others stands for what was not
-/// picked (SparseSettings::tailSample).
+/// A row attends to the first tokens, the last ones, and those between that are picked by their sketches, one list for
+/// all KV heads of a layer: a pick is one contiguous read over the link. Picks by priority come with lifts, by which they
+/// stand for what was not picked as well (SparseSettings::pickRule, launchSketchPick()).
 /// Thread   the backend's.
 
 #include "engine/backend/backend.h"
@@ -103,13 +103,18 @@ public:
 
     static constexpr int maxRows = 64; ///< sparse rows of a step
     static constexpr int rowsPerSplit = 256;
-    int topK() const { return m_topK; }
+    /// Rows that are picked from `range`.
+    std::int32_t picks(const SparseRange& range) const;
+    /// Of the row's picks, on the device; null where the largest are picked.
+    float* lifts(int row) const
+    {
+        return m_settings.pickRule == PickRule::Priority ? m_work.at<float>(row * m_offsets.bytes + m_offsets.lifts)
+                                                         : nullptr;
+    }
     std::int64_t maxSplits() const
     {
-        return (m_settings.sinks + m_settings.recent + 16 + listRows()) / rowsPerSplit + 1;
+        return (m_settings.sinks + m_settings.recent + 16 + m_mostPicks) / rowsPerSplit + 1;
     }
-    /// Tokens evenly spread over those that may be picked; those of them that are not picked are read with the picks.
-    std::int32_t tailTokens(const SparseRange& range) const;
     std::int64_t contextLimit() const { return m_contextLimit; }
 
     /// Rows of a sequence that can share one reading of its sketch.
@@ -133,21 +138,12 @@ public:
     };
     FetchTables fetchTables(int row, int rows, int layer, const CudaHotBuffer& hot,
                             const kernels::cuda::RowPages& pages, const kernels::cuda::HotList* lists) const;
-    /// Whether the buffer has room for the picks of so many rows at once.
-    bool holds(const CudaHotBuffer& hot, int rows) const
-    {
-        const bool room = rows * listRows() <= hot.slots || hot.slots >= hot.tokens;
-        return rows == 1 || (m_jointRows && room);
-    }
+    /// Whether the buffer has room for the picks of so many rows at once, the last of which is at `position`.
+    bool holds(const CudaHotBuffer& hot, int rows, std::int64_t position) const;
     const std::uint8_t* hotRows(const CudaHotBuffer& hot, int layer) const;
     const std::int32_t* rowIds(int row) const
     {
         return m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.rowIds);
-    }
-    /// How many the row has, on the device.
-    const std::int32_t* numRowIds(int row) const
-    {
-        return m_work.at<std::int32_t>(row * m_offsets.bytes + m_offsets.numPicks);
     }
     /// Bytes read by gathers since the start, on the device: numCounters of them, which hot buffers take in turn. They
     /// only grow.
@@ -159,19 +155,17 @@ private:
     /// Of one row's work space.
     struct WorkOffsets {
         std::int64_t maxima = 0, logSums = 0, lines = 0, groupKeys = 0, histogram = 0, candidates = 0, counters = 0,
-                     picks = 0, numPicks = 0, rowIds = 0, numMisses = 0, bytes = 0;
+                     picks = 0, numPicks = 0, rowIds = 0, numMisses = 0, lifts = 0, bytes = 0;
     };
     /// Of one layer of a hot buffer.
     struct HotOffsets {
         std::int64_t slotOfToken = 0, tokenOfSlot = 0, marks = 0, hand = 0, rows = 0, bytes = 0;
     };
-    /// Rows that a query reads of the hot buffer at most.
-    std::int64_t listRows() const { return std::int64_t{m_topK} + m_settings.tailSample; }
     HotOffsets hotOffsets(std::int64_t tokens, std::int32_t slots) const;
     std::shared_ptr<const int> takeCounter() const;
     std::int32_t slots(std::int64_t tokens) const;
 
-    int m_layers = 0, m_heads = 0, m_kvHeads = 0, m_topK = 0;
+    int m_layers = 0, m_heads = 0, m_kvHeads = 0, m_mostPicks = 0; // m_mostPicks: of a row
     std::int64_t m_contextLimit = 0, m_hotBytes = 0;
     bool m_available = false, m_jointRows = true;
     SparseMode m_mode = SparseMode::Off;

@@ -53,8 +53,12 @@ Result<std::unique_ptr<engine::Backend>> openBackend(const Arguments& arguments,
     options.sparse = sparse;
     if (arguments.has("--tail-sample")) {
         OCTAVO_TRY(const std::int64_t tailSample, arguments.integer("--tail-sample", 0, 0, 1 << 20));
-        options.sparseSettings.tailSample = options.sparseSettings.gpuTailSample = int(tailSample);
+        options.sparseSettings.tailSample = int(tailSample);
     }
+    const std::string rule = arguments.text("--pick-rule", "priority");
+    if (rule != "priority" && rule != "largest")
+        return Error{ErrorCode::InvalidArgument, "--pick-rule is '" + rule + "', must be priority or largest"};
+    options.sparseSettings.pickRule = rule == "largest" ? engine::PickRule::Largest : engine::PickRule::Priority;
     options.quantize = wanted.quantize;
     const std::string mtp = arguments.text("--mtp", "off");
     if (mtp != "on" && mtp != "off")
@@ -167,7 +171,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
     for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--shape",
-                             "--rows", "--device", "--state", "--tail-sample"}) {
+                             "--rows", "--device", "--state", "--tail-sample", "--pick-rule"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }

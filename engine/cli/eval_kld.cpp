@@ -29,7 +29,7 @@ struct KldVariant {
     const char* name;
     bool perHead;
     SparseMode mode; ///< Off: dense over the tier's int4 rows
-    bool sampled = true; ///< whether a sample stands for what is not picked
+    bool sampled = true; ///< whether something stands for what is not picked
 };
 
 } // namespace
@@ -57,8 +57,9 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         line["path"] = dense->info().path;
         onGpu = dense->info().path == "cuda";
         if (!arguments.has("--tail-sample"))
-            tailSample = onGpu ? SparseSettings().gpuTailSample : SparseSettings().tailSample;
-        line["tail_sample"] = tailSample;
+            tailSample = SparseSettings().tailSample;
+        if (!onGpu)
+            line["tail_sample"] = tailSample;
         OCTAVO_TRY(const SlotId context, readOrReopen(*dense, model, subject.ids, about.stateFile("dense"), hooks));
         OCTAVO_TRY(text, traceText(*dense, context, about.next, hooks));
         OCTAVO_TRY(answers, traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
@@ -85,14 +86,15 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
           KldVariant{"dense_int4", true, SparseMode::Off}}) {
         if (onGpu && variant.perHead) // one list for all heads is what GPUs pick, and their dense rows are the tier's
             continue;
-        if (tailSample == 0 && !variant.sampled)
+        if (!onGpu && tailSample == 0 && !variant.sampled)
             continue;
         const bool isDefault = variant.sampled && variant.mode == SparseMode::On &&
                                variant.perHead == (!onGpu && SparseSettings().perHead);
         SparseSettings settings;
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
-        settings.tailSample = settings.gpuTailSample = variant.sampled ? int(tailSample) : 0;
+        settings.tailSample = variant.sampled ? int(tailSample) : 0;
+        settings.pickRule = variant.sampled ? PickRule::Priority : PickRule::Largest;
         // Rows lie alike in all variants, so that one reading serves them all.
         OCTAVO_TRY(const std::unique_ptr<Backend> tested, subject.backend(SparseMode::On, settings));
         OCTAVO_TRY(const SlotId context, readOrReopen(*tested, model, subject.ids, about.stateFile("tier"), hooks));

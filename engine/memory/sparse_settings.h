@@ -2,13 +2,23 @@
 
 #include "engine/result.h"
 
+#include <algorithm>
 #include <cstdint>
 
 namespace octavo::engine {
 
+/// Which rows sparse attention reads.
+enum class PickRule {
+    Largest,  ///< those with the largest keys; the rest is left out
+    Priority, ///< a sample by keys, whose rows stand for the rest
+};
+
 /// How many rows sparse attention reads and how much it keeps at hand.
 struct SparseSettings {
     int topK = 2048;
+    /// On a GPU, instead of topK where picks come from longRange tokens or more, if it is larger.
+    int longTopK = 0;
+    std::int64_t longRange = 131072;
     int sinks = 64;                    ///< first tokens always attended; the backend may take more
     int recent = 1024;                 ///< last tokens always attended; the backend may take more
     bool perHead = true;               ///< one list per KV head; else one per layer
@@ -16,14 +26,17 @@ struct SparseSettings {
     /// Tokens whose whole sketch is looked at, as a multiple of the picks and for each query head; its first coordinates,
     /// of all tokens, say which. 0: all tokens.
     double lookAt = 2.0;
-    /// At most so many tokens, evenly spread over all that may be picked, stand for those that are not: their exact
-    /// scores and values, weighed up to the mass left out. 0: it is left out. At 32,768 tokens, 1,000 positions of text,
-    /// nats from dense int8 rows: 0.0014 without, 0.0010 with 512; dense int4 rows have 0.0009 (tests/bench/RESULTS.md).
+    /// On a GPU. By priority, nats at 32,768 / 245,000 tokens and 300 positions of text: 0.0005 / 0.0020; the largest: 0.0021
+    /// / 0.0240 (tests/bench/RESULTS.md).
+    PickRule pickRule = PickRule::Priority;
+    /// Of a priority sample about this share goes to all tokens alike, whatever the sketch thinks of them: so none that it
+    /// thinks too little of stands for very many.
+    double priorityFloor = 0.1;
+    /// On the CPU, at most so many tokens, evenly spread over all that may be picked, stand for those that are not: their
+    /// exact scores and values, weighed up to the mass left out. 0: it is left out. At 32,768 tokens, 1,000 positions of
+    /// text, nats from dense int8 rows: 0.0014 without, 0.0010 with 512; dense int4 rows have 0.0009
+    /// (tests/bench/RESULTS.md).
     int tailSample = 512;
-    /// The same on a GPU, 1,024 at most and what picks leave of 4,096. The mass is told by the sample alone there, not by
-    /// the sketches, and 1,024 cost a hundredth of a step and a twentieth of a round of drafts (tests/bench/RESULTS.md).
-    /// At 65,536 tokens: 0.0062 nats without, 0.0030 with 512, 0.0021 with 1,024.
-    int gpuTailSample = 1024;
     bool adaptive = false;             ///< raise K where the tail estimate is large
     /// A row whose picks leave a head more than this share of what it could pick from gets twice as many, up to 4 * topK.
     /// The sketch's scores of that row decide, so drafts that are rejected change nothing.
@@ -31,6 +44,9 @@ struct SparseSettings {
     /// SparseMode::Auto decodes densely below this many tokens. Measured on the demo model, 2 cores, ms per step dense /
     /// sparse: 2.25 / 2.35 at 16,384, 4.84 / 2.83 at 49,152 (tests/bench/RESULTS.md).
     std::int64_t threshold = 32768;
+
+    /// Rows that are picked from so many tokens, unless there are fewer.
+    int topKOf(std::int64_t tokens) const { return tokens < longRange ? topK : std::max(topK, longTopK); }
 
     /// What the sample's tokens in [begin, end) are multiples of: as a context grows they stay the same tokens, then every
     /// other of them. 0 without a sample.

@@ -11,22 +11,24 @@ namespace
 constexpr int warps = 4;
 constexpr int tileRows = 16;
 constexpr int stages = 3;
-constexpr int stageBytes = tileRows * kvHeadBytes;
+constexpr int liftsAt = tileRows * kvHeadBytes; // in a stage, behind its rows
+constexpr int stageBytes = liftsAt + tileRows * int(sizeof(float));
 constexpr int chunksPerRow = kvHeadBytes / 16;
 constexpr int maxGroup = 8; // query heads per KV head
 constexpr int partFloats = maxGroup * (kvHeadDim + 2);
-constexpr float scoreScale = 0.0625f * 1.4426950408889634f; // 256^-0.5, and to base 2
+constexpr float toBase2 = 1.4426950408889634f;
+constexpr float scoreScale = 0.0625f * toBase2; // 256^-0.5, and to base 2
 
-/// Without the sample.
+/// Of 4 bytes; zeros where not valid.
+__device__ __forceinline__ void copyAsync4(unsigned target, const void* source, bool valid)
+{
+    const int bytes = valid ? 4 : 0;
+    asm volatile("cp.async.ca.shared.global [%0], [%1], 4, %2;\n" ::"r"(target), "l"(source), "r"(bytes) : "memory");
+}
+
 __device__ __forceinline__ int rowCount(const AttentionRows& rows)
 {
     return rows.sinks + rows.recent + rows.count;
-}
-
-/// Once the kernels before have ended.
-__device__ __forceinline__ int sampleCount(const AttentionRows& rows)
-{
-    return rows.numRowIds ? max(0, __ldcg(rows.numRowIds) - rows.count) : 0;
 }
 
 __device__ __forceinline__ int splitRows(const AttentionRows& rows, const AttentionShape& shape)
@@ -51,15 +53,7 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
     const int split = blockIdx.x;
     const int rowsPerSplit = splitRows(rows, shape);
     const int firstRow = split * rowsPerSplit;
-    const int exact = rowCount(rows); // rows from here on are the sample
-    int total = exact;
-    float lift = 0.0f; // of the sample's scores, to base 2
-    if (firstRow + rowsPerSplit > exact) {
-        const int sampled = sampleCount(rows);
-        total += sampled;
-        if (sampled > 0)
-            lift = log2f(float(rows.others) / float(sampled));
-    }
+    const int total = rowCount(rows);
     if (firstRow >= total)
         return;
     const int endRow = min(total, firstRow + rowsPerSplit);
@@ -116,6 +110,11 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
                                                                        : reinterpret_cast<uint64_t>(query)),
                                 valid);
             }
+            if (rows.lifts && lane < tileRows) {
+                const bool lifted = base + lane >= paged && base + lane < endRow;
+                copyAsync4(sharedAddress(ring + slot * stageBytes + liftsAt) + lane * 4,
+                           lifted ? rows.lifts + (base + lane - paged) : reinterpret_cast<const float*>(query), lifted);
+            }
         }
         copyAsyncCommit();
     };
@@ -136,6 +135,7 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
         load(tile + (stages - 1) * warps, slot == 0 ? stages - 1 : slot - 1);
         const uint8_t* row0 = ring + slot * stageBytes + g * kvHeadBytes;
         const uint8_t* row1 = row0 + 8 * kvHeadBytes;
+        const float* lifts = reinterpret_cast<const float*>(ring + slot * stageBytes + liftsAt);
         slot = slot + 1 == stages ? 0 : slot + 1;
 
         float score[4] = {};
@@ -172,10 +172,10 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
 #pragma unroll
         for (int i = 0; i < 4; ++i)
             weight[i] = base + g + (i < 2 ? 0 : 8) < endRow ? score[i] * scoreScale : -INFINITY;
-        if (base + tileRows > exact) {
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                weight[i] += base + g + (i < 2 ? 0 : 8) < exact ? 0.0f : lift;
+        if (rows.lifts) {
+            const float lift0 = lifts[g] * toBase2, lift1 = lifts[g + 8] * toBase2;
+            weight[0] += lift0, weight[1] += lift0;
+            weight[2] += lift1, weight[3] += lift1;
         }
         float rescale[2];
 #pragma unroll
@@ -293,7 +293,7 @@ __global__ void __launch_bounds__(kvHeadDim)
     const AttentionRows rows = queries[query];
     const int rowsPerSplit = splitRows(rows, shape);
     waitForPreviousKernel();
-    const int splits = (rowCount(rows) + sampleCount(rows) + rowsPerSplit - 1) / rowsPerSplit;
+    const int splits = (rowCount(rows) + rowsPerSplit - 1) / rowsPerSplit;
     const float* parts = workspace + (int64_t(query) * shape.kvHeads + kvHead) * shape.maxSplits * partFloats;
     // One thread fetches a split's numbers for all, so that nobody waits for them one by one.
     extern __shared__ float2 numbers[]; // (maxSplits): maximum, later the factor; sum

@@ -27,10 +27,8 @@ struct AttentionRows {
     RowPages pages{};
     std::int32_t rowsPerSplit = 0; ///< where not 0, instead of the shape's
     std::int32_t shift = 0;        ///< entry i of the array is query row i + shift
-    /// On the device: how many rows rowIds has; null: `count`. Those from `count` on are a sample that stands for
-    /// `others` tokens, each for as many: a row's e^score counts others / their number times.
-    const std::int32_t* numRowIds = nullptr;
-    std::int32_t others = 0;
+    /// (count): added to the scores that any head gives the `count` others; null: none. A row of lift log(n) stands for n.
+    const float* lifts = nullptr;
 };
 
 struct AttentionShape {
@@ -39,7 +37,7 @@ struct AttentionShape {
     int kvHeads = 0; ///< heads / kvHeads at most 8
     int rowsPerSplit =
         0; ///< a multiple of 64. Part of the result's rounding, so it may depend on a query's own length only
-    int maxSplits = 0; ///< no query has more than rowsPerSplit * maxSplits rows, its sample's with them; at most 4096
+    int maxSplits = 0; ///< no query has more than rowsPerSplit * maxSplits rows; at most 4096
 };
 
 /// Floats of work space: for each split its sums and its two softmax numbers per head.
@@ -49,7 +47,7 @@ constexpr std::size_t attentionWorkspaceFloats(const AttentionShape& shape)
 }
 
 /// out[q,h,:] = sigmoid(gate[q,h,:]) * sum_j softmax_j(q[h] . k_j / 16 + lift_j) v_j, KV head h / (heads / kvHeads);
-/// lift_j = log(others / the sample's number) for rows of a sample, 0 for all others.
+/// lift_j = 0 for first and last tokens.
 ///
 /// Shapes   query: (queries, heads * 256), normalised and rotated; gate: value of (q, h, d) at
 ///          gate[q * gateStride + h * gateHeadStride + d]; out: (queries, heads * 256) bf16.
@@ -62,8 +60,8 @@ constexpr std::size_t attentionWorkspaceFloats(const AttentionShape& shape)
                                                 std::int64_t gateStride, std::int64_t gateHeadStride, float* workspace,
                                                 __nv_bfloat16* out, cudaStream_t stream);
 
-/// One head in double on the host; keys, values: (count, 256). The last `sampled` rows stand for `others` tokens.
+/// One head in double on the host; keys, values: (count, 256); lifts: (count), or null.
 void referenceAttentionHead(const float* query, const float* gate, const float* keys, const float* values,
-                            std::int64_t keyStride, int count, double* out, int sampled = 0, int others = 0);
+                            std::int64_t keyStride, int count, double* out, const float* lifts = nullptr);
 
 } // namespace octavo::kernels::cuda

@@ -8,7 +8,7 @@ namespace octavo::kernels::cuda
 {
 
 void referenceAttentionHead(const float* query, const float* gate, const float* keys, const float* values,
-                            std::int64_t keyStride, int count, double* out, int sampled, int others)
+                            std::int64_t keyStride, int count, double* out, const float* lifts)
 {
     std::vector<double> weights(static_cast<std::size_t>(count));
     double maximum = -INFINITY, sum = 0.0;
@@ -16,7 +16,7 @@ void referenceAttentionHead(const float* query, const float* gate, const float* 
         double score = 0.0;
         for (int d = 0; d < kvHeadDim; ++d)
             score += double(query[d]) * keys[j * keyStride + d];
-        weights[std::size_t(j)] = score / 16.0 + (j < count - sampled ? 0.0 : std::log(double(others) / sampled));
+        weights[std::size_t(j)] = score / 16.0 + (lifts ? double(lifts[j]) : 0.0);
         maximum = std::max(maximum, weights[std::size_t(j)]);
     }
     for (double& weight : weights)

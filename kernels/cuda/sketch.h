@@ -33,10 +33,16 @@ inline constexpr int sketchMaxHeads = 8;       ///< query heads per KV head
 inline constexpr int sketchMaxKvHeads = 16;
 inline constexpr int sketchMaxColumns = 48;     ///< rows of a sequence x heads per KV head, that share one reading
 inline constexpr int sketchMaxTokens = 1 << 18; ///< highest token + 1
-inline constexpr int sketchMaxSample = 1024;    ///< tokens that stand for what is not picked
+inline constexpr int sketchMaxPicks = 4096;     ///< of a query
 inline constexpr int sketchBins = 1024;         ///< of ten bits of a key
-/// Of a query: all tokens of half as many groups more than 2,048 picks. Beyond that its last kernel scores anew.
-inline constexpr int sketchMaxCandidates = 3072 * sketchGroupTokens;
+inline constexpr int sketchKeyUnit = 1 << 26;   ///< of a key: a nat
+
+/// Tokens whose keys are kept for a query: all those of half as many groups more than picks. Beyond that its last
+/// kernel scores anew; only keys that are equal bring it there.
+__host__ __device__ constexpr std::int64_t sketchCandidates(int k)
+{
+    return std::int64_t{k + 1 + k / 2} * sketchGroupTokens;
+}
 
 /// One attention layer's sketch of one sequence.
 struct SketchView {
@@ -80,13 +86,12 @@ struct SketchQuery {
     float2* lines;            ///< (heads): what turns a product into a log share, work space
     std::uint32_t* groupKeys; ///< (capacityTiles * 2), work space
     std::uint32_t* histogram; ///< (sketchBins): zero at the start and again afterwards
-    uint2* candidates;        ///< (sketchMaxCandidates), work space: keys and tokens
+    uint2* candidates;        ///< (sketchCandidates(k)), work space: keys and tokens
     std::int32_t* counters;   ///< (4): zero at the start; the last counts selections that scored all groups at the end
-    std::int32_t* picks;      ///< (k and the sample): out, ascending, then the sample, ascending
-    std::int32_t* numPicks;   ///< out: min(k, end - begin), and the sample's
-    /// Where not 0, those of its multiples in begin .. end - 1 that are not picked follow the picks; there are at most
-    /// sketchMaxSample of them.
-    std::int32_t sampleStride = 0;
+    std::int32_t* picks;      ///< (k): out, ascending
+    std::int32_t* numPicks;   ///< out: min(k, sketchMaxPicks, end - begin)
+    float* lifts = nullptr;   ///< (k): out, of each pick, for picks by priority; null: the largest keys are picked
+    std::uint32_t floorKey = 0; ///< keys below count as this
 };
 
 /// Consecutive queries of one sequence, which share one reading of its sketch: same `sketch` and `begin`, and ends that
@@ -97,12 +102,20 @@ struct SketchRows {
 
 /// The k tokens with the largest keys, of equal keys the lower tokens.
 ///   key[j] = fixed(max_h (s[h,j] - logsumexp_j s[h,j])), s[h,j] = projected[h] . sketch[j],
-/// the log of the largest share of attention that any head gives token j among the scored ones; fixed(v) = (v + 64) *
-/// 2^26, clamped to 0 .. 2^32 - 1.
+/// the log of the largest share of attention that any head gives token j among the scored ones, not below floorKey;
+/// fixed(v) = (v + 48) * 2^26, clamped to 0 .. 52 * 2^26.
+///
+/// With `lifts` the picks are a priority sample (Duffield, Lund, Thorup 2007) with the shares as importances: the k
+/// largest of key[j] + sketchBoost(j), where the boost is fixed(-log u_j) for a number u_j in (0, 1) that never
+/// changes. With tau the (k + 1)-th largest of these sums, a token has been picked with probability min(1, e^(key -
+/// tau)), so that lift = max(0, tau - key) in nats, added to its exact scores, lets the picks' e^score and values
+/// estimate those of all tokens without bias: what is sure to be picked counts once, what is not stands for others like
+/// it. Where all tokens are picked lifts are 0. Fixed numbers let consecutive queries pick mostly the same tokens.
 ///
 /// How      One reading leaves the sums and, of each eight tokens, every head's largest product. The k-th largest of
 ///          the groups' keys bounds the k-th largest of the tokens', so that only groups above it are scored again: k
-///          and half as many at most, but for groups whose keys are equal, however flat attention is.
+///          and half as many at most, but for groups whose keys are equal, however flat attention is. The tokens of a
+///          group share a boost, so that the bound is as tight as without.
 /// Numerics a head's projected query in 8 bits with a scale of its own; products with the codes exact in integers, so
 ///          they depend on nothing else; rounded to fp16 before they become keys, sums and log-sum-exp in fp32. A query
 ///          gets the same picks whatever other rows it is read with.
@@ -117,14 +130,25 @@ struct SketchRows {
 [[nodiscard]] cudaError_t launchSketchScan(const SketchQuery* queries, const SketchRows* rows, int numRows, int maxRows,
                                            int heads, int kvHeads, std::int64_t maxTokens, cudaStream_t stream);
 
+/// -log(m / 2^16) of an odd m below 2^16, in units of a key, to a thousandth; in integers, so that every device has the
+/// same. `exponent`: of the largest power of two in m.
+__host__ __device__ constexpr std::uint32_t sketchNegLog(std::uint32_t m, int exponent)
+{
+    const std::uint32_t f = (m << (15 - exponent)) & 32767u;
+    const std::uint32_t p = (f * (32768u - f)) >> 15, h = 14057u - (5603u * f >> 15);
+    const std::uint32_t bits = (std::uint32_t(16 - exponent) << 15) - f - (p * h >> 15);
+    return (bits * 2839u) >> 1;
+}
+
+/// What a priority sample adds to a token's key. The groups' numbers are multiples of the golden ratio, so that each
+/// stretch of a context is sampled evenly.
+std::uint32_t sketchBoost(std::int32_t token);
+
 /// The layout on the host, and what is kept, in double. `codes`: (capacityTiles, 512) of one head.
 int sketchCodeAt(const std::uint8_t* codes, std::int64_t token, int coordinate);
 void referenceSketchToken(const float* key, const float* basis, const float* mean, double* coordinates);
 /// A projected query (64) as the scan sees it.
 void referenceSketchQuery(const float* projected, double* query);
 std::uint32_t sketchKey(double logShare);
-/// The multiples of `stride` in begin .. end - 1 that are not among `picks`, ascending.
-std::vector<std::int32_t> referenceTailSample(const std::vector<std::int32_t>& picks, std::int32_t begin,
-                                              std::int32_t end, std::int32_t stride);
 
 } // namespace octavo::kernels::cuda

@@ -121,8 +121,15 @@ __device__ __forceinline__ float2 productScales(uint32_t pair)
 /// sketchKey() on the device, of a log share to base 2.
 __device__ __forceinline__ uint32_t sketchFixedKey(float logShare2)
 {
-    const float shifted = fminf(fmaxf(__fmaf_rn(logShare2, 0.6931471805599453f, 64.0f), 0.0f), 63.99999f);
-    return static_cast<uint32_t>(shifted * 67108864.0f); // NaN has become 0
+    const float shifted = fminf(fmaxf(__fmaf_rn(logShare2, 0.6931471805599453f, 48.0f), 0.0f), 51.99999f);
+    return static_cast<uint32_t>(shifted * float(sketchKeyUnit)); // NaN has become 0
+}
+
+/// sketchBoost() on the device, of a group of tokens.
+__device__ __forceinline__ uint32_t groupBoost(int group)
+{
+    const uint32_t m = uint32_t(group) * 2654435769u >> 17 << 1 | 1;
+    return sketchNegLog(m, 31 - __clz(int(m)));
 }
 
 } // namespace octavo::kernels::cuda

@@ -23,12 +23,13 @@ constexpr int pickThreads = 1024;
 constexpr int maxWords = sketchMaxTokens / 32;
 constexpr int wordsPerThread = maxWords / pickThreads;
 constexpr int nearbyCandidates = 3072; // kept in shared memory
+constexpr int pickAhead = 8;           // other candidates that a thread loads together
 constexpr int firstBins = maxWords;    // of the keys above the threshold, and firstShift bits wide
 constexpr int firstShift = 15;
 constexpr int radixBins = 2048;
 constexpr int binBits = 10, binShift = 32 - binBits; // of sketchBins
 static_assert(sketchBins == groupThreads && sketchBins == 1 << binBits);
-static_assert(sketchMaxSample == pickThreads);
+static_assert(firstBins * 4 == sketchMaxPicks * int(sizeof(uint2)));
 
 enum Counter { Candidates, Arrivals, Threshold, Exhaustive }; // of SketchQuery::counters
 
@@ -43,6 +44,17 @@ __device__ __forceinline__ bool groupWanted(int group, const SketchQuery& query)
 {
     const int token = firstToken(group, query.begin);
     return token < query.end && token < (group / blockGroups + 1) * sketchBlockTokens;
+}
+
+__device__ __forceinline__ int groupOfToken(int token)
+{
+    return token / sketchBlockTokens * blockGroups + token % blockGroups;
+}
+
+/// What tokens of a group are picked by, boosted where that is asked for.
+__device__ __forceinline__ uint32_t keyOf(float logShare2, int group, const SketchQuery& query)
+{
+    return max(sketchFixedKey(logShare2), query.floorKey) + (query.lifts ? groupBoost(group) : 0u);
 }
 
 /// A head's slope and the negative log of its sum, both to base 2.
@@ -71,7 +83,7 @@ __device__ __forceinline__ uint32_t groupThreshold(const SketchQuery& query, int
                                                    uint32_t* bins, int* scratch, int2* found)
 {
     uint32_t threshold = 0;
-    int k = query.k;
+    int k = query.k + 1; // the one behind the picks tells their lifts
     for (int shift = binShift; shift >= 0; shift -= binBits) {
         if (threadIdx.x == 0)
             *found = int2{-1, 0};
@@ -169,7 +181,7 @@ __global__ void __launch_bounds__(groupThreads) sketchGroupKernel(const SketchQu
             for (int h = 0; h < groupHeads; ++h)
                 use(__half2float(maxima[kvHead * headStride + h]), kvHead * groupHeads + h);
         }
-        const uint32_t key = sketchFixedKey(best);
+        const uint32_t key = keyOf(best, group, query);
         query.groupKeys[group] = key;
         atomicAdd(&bins[key >> binShift], 1u);
     }
@@ -259,7 +271,7 @@ __device__ __forceinline__ void forTokensOfGroups(const SketchQuery& query, cons
     const float first = warpMax<3>(best[0]), second = warpMax<3>(best[1]);
     const int token = block * sketchBlockTokens + tile * sketchTileTokens + inBlock + (t == 1 ? 8 : 0);
     const bool inside = present && t < 2 && token >= query.begin && token < query.end;
-    use(inside ? token : -1, sketchFixedKey(t == 0 ? first : second));
+    use(inside ? token : -1, keyOf(t == 0 ? first : second, group, query));
 }
 
 /// Starts to bring what forTokensOfGroups() reads of a group.
@@ -324,6 +336,7 @@ __global__ void __launch_bounds__(tokenThreads, 2)
         }
     }
     __syncthreads();
+    const int room = int(sketchCandidates(query.k));
     int mine = 0; // candidates that the warp has gathered
     const auto write = [&] {
         __syncwarp();
@@ -332,7 +345,7 @@ __global__ void __launch_bounds__(tokenThreads, 2)
             at = atomicAdd(query.counters + Candidates, mine);
         at = __shfl_sync(fullMask, at, 0);
         for (int i = lane; i < mine; i += 32) {
-            if (at + i < sketchMaxCandidates)
+            if (at + i < room)
                 query.candidates[at + i] = gathered[warp][i];
         }
         __syncwarp();
@@ -379,57 +392,91 @@ __device__ __forceinline__ uint32_t kthKey(int& need, uint32_t* bins, int* scrat
     return prefix;
 }
 
+/// The calling thread's place in a list that only grows: threads of a warp that come together take theirs at once.
+__device__ __forceinline__ int appendTo(int* count)
+{
+    const unsigned together = __activemask();
+    const int lane = threadIdx.x % 32, leader = __ffs(int(together)) - 1;
+    int at = 0;
+    if (lane == leader)
+        at = atomicAdd(count, __popc(together));
+    return __shfl_sync(together, at, leader) + __popc(together & ((1u << lane) - 1));
+}
+
+/// The picks among the candidates, and their lifts.
 __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuery* queries, int heads, int kvHeads)
 {
     extern __shared__ __align__(16) uint8_t shared[];
-    uint32_t* taken = reinterpret_cast<uint32_t*>(shared);       // (maxWords): bits of the tokens
-    uint32_t* bins = taken + maxWords;                           // (firstBins), later bits of equal tokens
-    uint2* members = reinterpret_cast<uint2*>(bins + firstBins); // (pickThreads): of the k-th's bin
-    uint2* nearby = members + pickThreads; // the first candidates, or operands where all tokens are scored
+    uint32_t* taken = reinterpret_cast<uint32_t*>(shared); // (maxWords): bits of the tokens
+    uint32_t* bins = taken + maxWords;                     // (firstBins), or bits of equal tokens
+    uint2* list = reinterpret_cast<uint2*>(bins);          // (sketchMaxPicks), later: keys and tokens that are taken
+    uint2* members = list + sketchMaxPicks;                // (pickThreads): of the k-th's bin
+    int* lower = reinterpret_cast<int*>(members); // (pickThreads), later: tokens taken in words of lower threads
+    uint2* nearby = members + pickThreads;        // the first candidates, or operands where all tokens are scored
     __shared__ int scratch[33];
     __shared__ int2 found;
-    __shared__ int numMembers;
+    __shared__ int numMembers, numListed;
+    __shared__ uint32_t level; // key of the first that is not picked, or 0
     allowDependentLaunch();
     const SketchQuery query = queries[blockIdx.x];
     for (int i = threadIdx.x; i < maxWords + firstBins; i += pickThreads)
         taken[i] = 0;
     if (threadIdx.x == 0)
-        numMembers = 0;
+        numMembers = numListed = 0, level = 0;
     waitForPreviousKernel();
-    const int k = min(query.k, query.end - query.begin);
+    const int range = query.end - query.begin, k = min(min(query.k, sketchMaxPicks), range);
     if (k <= 0) {
         if (threadIdx.x == 0)
             *query.numPicks = 0;
         return;
     }
-    const int candidates = __ldcg(query.counters + Candidates);
+    const int candidates = __ldcg(query.counters + Candidates), room = int(sketchCandidates(query.k));
     const uint32_t threshold = uint32_t(__ldcg(query.counters + Threshold));
 #pragma unroll
-    for (int i = 0; i < nearbyCandidates / pickThreads; ++i) // beyond their number nobody looks
-        nearby[threadIdx.x + i * pickThreads] = __ldcg(query.candidates + threadIdx.x + i * pickThreads);
+    for (int i = 0; i < nearbyCandidates / pickThreads; ++i) { // beyond their number nobody looks
+        if (int(threadIdx.x) + i * pickThreads < room)
+            nearby[threadIdx.x + i * pickThreads] = __ldcg(query.candidates + threadIdx.x + i * pickThreads);
+    }
     __syncthreads();
     const auto forEachListed = [&](auto&& use) {
-        for (int i = threadIdx.x; i < candidates; i += pickThreads) {
-            const uint2 candidate = i < nearbyCandidates ? nearby[i] : __ldcg(query.candidates + i);
-            use(int(candidate.y), candidate.x);
+        for (int i = threadIdx.x; i < min(candidates, nearbyCandidates); i += pickThreads)
+            use(int(nearby[i].y), nearby[i].x);
+        for (int base = nearbyCandidates; base < candidates; base += pickAhead * pickThreads) {
+            uint2 some[pickAhead];
+#pragma unroll
+            for (int i = 0; i < pickAhead; ++i) {
+                const int at = base + i * pickThreads + int(threadIdx.x);
+                some[i] = at < candidates ? __ldcg(query.candidates + at) : uint2{};
+            }
+#pragma unroll
+            for (int i = 0; i < pickAhead; ++i) {
+                if (base + i * pickThreads + int(threadIdx.x) < candidates)
+                    use(int(some[i].y), some[i].x);
+            }
         }
     };
-    const auto take = [&](int token) { atomicOr(&taken[token / 32], 1u << (token % 32)); };
+    const int ranks = min(k + 1, range); // keys are looked at down to that of the first that is not picked
+    const bool behind = ranks > k;       // there is one
+    const auto take = [&](int token, uint32_t key) {
+        atomicOr(&taken[token / 32], 1u << (token % 32));
+        list[appendTo(&numListed)] = uint2{key, uint32_t(token)};
+    };
     bool done = false;
-    if (candidates <= sketchMaxCandidates) {
+    if (candidates <= room) {
         const auto binOf = [&](uint32_t key) {
             return int(min((key - threshold) >> firstShift, uint32_t(firstBins - 1)));
         };
         forEachListed([&](int, uint32_t key) { atomicAdd(&bins[binOf(key)], 1u); });
         __syncthreads();
-        const int2 bin = findBin<firstBins, pickThreads>(bins, k, scratch, &found);
-        const int inBin = int(bins[bin.x]), need = k - bin.y;
+        const int2 bin = findBin<firstBins, pickThreads>(bins, ranks, scratch, &found);
+        const int inBin = int(bins[bin.x]), need = ranks - bin.y;
         if (bin.x < firstBins - 1 && inBin <= pickThreads) {
+            __syncthreads(); // the list takes the bins' place
             forEachListed([&](int token, uint32_t key) {
                 if (binOf(key) > bin.x)
-                    take(token);
+                    take(token, key);
                 else if (binOf(key) == bin.x)
-                    members[atomicAdd(&numMembers, 1)] = uint2{key, uint32_t(token)};
+                    members[appendTo(&numMembers)] = uint2{key, uint32_t(token)};
             });
             __syncthreads();
             if (int(threadIdx.x) < inBin) {
@@ -437,20 +484,22 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
                 int ahead = 0;
                 for (int i = 0; i < inBin; ++i)
                     ahead += members[i].x > own.x || (members[i].x == own.x && members[i].y < own.y);
-                if (ahead < need)
-                    take(int(own.y));
+                if (ahead < need - int(behind))
+                    take(int(own.y), own.x);
+                else if (ahead < need)
+                    level = own.x;
             }
             done = true;
         }
     }
     if (!done) { // many of one key, keys far apart, or more candidates than there is room for
         Selection selection{};
-        const bool listed = candidates <= sketchMaxCandidates;
+        const bool scored = candidates <= room;
         __syncthreads();
-        if (!listed)
+        if (!scored)
             selection = prepareSelection(nearby, query, heads, kvHeads);
         const auto forEach = [&](auto&& use) {
-            if (listed) {
+            if (scored) {
                 forEachListed(use);
                 return;
             }
@@ -468,60 +517,63 @@ __global__ void __launch_bounds__(pickThreads) sketchPickKernel(const SketchQuer
                     });
             }
         };
-        int need = k;
+        int need = ranks;
         const uint32_t kth = kthKey(need, bins, scratch, &found, forEach);
         __syncthreads();
         for (int i = threadIdx.x; i < maxWords; i += pickThreads)
             bins[i] = 0;
         __syncthreads();
         forEach([&](int token, uint32_t key) {
-            if (key > kth)
-                take(token);
-            else if (key == kth)
+            if (key == kth)
                 atomicOr(&bins[token / 32], 1u << (token % 32));
         });
         __syncthreads();
+        if (threadIdx.x == 0 && behind)
+            level = kth;
         int own = 0, total;
         for (int i = 0; i < wordsPerThread; ++i)
             own += __popc(bins[threadIdx.x * wordsPerThread + i]);
-        int left = need - exclusiveScan(own, scratch, total); // of the equal ones the lowest
+        int left = need - int(behind) - exclusiveScan(own, scratch, total); // of the equal ones the lowest
         for (int i = 0; i < wordsPerThread; ++i) {
             const int word = threadIdx.x * wordsPerThread + i;
             for (uint32_t equal = bins[word]; equal && left > 0; equal &= equal - 1, --left)
                 taken[word] |= equal & (~equal + 1);
         }
+        __syncthreads(); // the list takes the bits' place
+        forEach([&](int token, uint32_t key) {
+            if (key > kth || (key == kth && taken[token / 32] >> token % 32 & 1))
+                take(token, key);
+        });
     }
     __syncthreads();
 
     // A thread owns a run of words, so that ranks follow the token.
     const int firstWord = threadIdx.x * wordsPerThread;
-    uint32_t words[wordsPerThread];
     int picked = 0, total;
 #pragma unroll
     for (int i = 0; i < wordsPerThread; i += 4) {
         const uint4 four = *reinterpret_cast<const uint4*>(taken + firstWord + i);
-        words[i] = four.x, words[i + 1] = four.y, words[i + 2] = four.z, words[i + 3] = four.w;
         picked += __popc(four.x) + __popc(four.y) + __popc(four.z) + __popc(four.w);
     }
-    int at = exclusiveScan(picked, scratch, total);
-#pragma unroll
-    for (int i = 0; i < wordsPerThread; ++i) {
-        for (uint32_t word = words[i]; word; word &= word - 1)
-            query.picks[at++] = (firstWord + i) * 32 + __ffs(static_cast<int>(word)) - 1;
-    }
-    int sampled = 0;
-    if (query.sampleStride > 0) {
-        const int stride = query.sampleStride;
-        const int token = (query.begin + stride - 1) / stride * stride + int(threadIdx.x) * stride;
-        const bool sample = token < query.end && !(taken[token / 32] >> token % 32 & 1);
-        const int rank = rankOf(sample, scratch, sampled);
-        if (sample)
-            query.picks[total + rank] = token;
+    lower[threadIdx.x] = exclusiveScan(picked, scratch, total);
+    __syncthreads();
+    const uint32_t tau = level;
+    for (int i = threadIdx.x; i < total; i += pickThreads) {
+        const uint32_t key = list[i].x;
+        const int token = int(list[i].y), run = token / 32 / wordsPerThread;
+        int rank = lower[run] + __popc(taken[token / 32] & ((1u << token % 32) - 1));
+        for (int word = run * wordsPerThread; word < token / 32; ++word)
+            rank += __popc(taken[word]);
+        query.picks[rank] = token;
+        if (query.lifts) {
+            const uint32_t own = key - groupBoost(groupOfToken(token));
+            query.lifts[rank] = own < tau ? float(tau - own) * (1.0f / sketchKeyUnit) : 0.0f;
+        }
     }
     if (threadIdx.x == 0) {
-        *query.numPicks = total + sampled;
+        *query.numPicks = total;
         query.counters[Candidates] = 0;
-        query.counters[Exhaustive] += candidates > sketchMaxCandidates;
+        query.counters[Exhaustive] += candidates > room;
     }
 }
 

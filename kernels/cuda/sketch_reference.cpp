@@ -1,6 +1,7 @@
 #include "kernels/cuda/sketch.h"
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 
 namespace octavo::kernels::cuda
@@ -35,18 +36,14 @@ void referenceSketchQuery(const float* projected, double* query)
 
 std::uint32_t sketchKey(double logShare)
 {
-    return std::uint32_t(std::min(std::max(logShare + 64.0, 0.0), 63.99999) * 67108864.0);
+    return std::uint32_t(std::min(std::max(logShare + 48.0, 0.0), 51.99999) * sketchKeyUnit);
 }
 
-std::vector<std::int32_t> referenceTailSample(const std::vector<std::int32_t>& picks, std::int32_t begin,
-                                              std::int32_t end, std::int32_t stride)
+std::uint32_t sketchBoost(std::int32_t token)
 {
-    std::vector<std::int32_t> sample;
-    for (std::int32_t token = begin; token < end; ++token) {
-        if (token % stride == 0 && std::find(picks.begin(), picks.end(), token) == picks.end())
-            sample.push_back(token);
-    }
-    return sample;
+    const std::uint32_t group = std::uint32_t(token / sketchBlockTokens * 8 + token % 8);
+    const std::uint32_t m = group * 2654435769u >> 17 << 1 | 1u; // 15 bits of the fraction, and a half more
+    return sketchNegLog(m, 31 - std::countl_zero(m));
 }
 
 } // namespace octavo::kernels::cuda

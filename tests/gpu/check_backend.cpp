@@ -4,6 +4,7 @@
 
 #include "engine/backend/backend_factory.h"
 #include "engine/backend/cuda_backend.h"
+#include "engine/backend/cuda_sparse.h"
 #include "engine/model/weights.h"
 
 #include <nlohmann/json.hpp>
@@ -140,12 +141,13 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
         longest = prompts[p]["prompt_ids"].size() > prompts[longest]["prompt_ids"].size() ? p : longest;
     chosen.push_back(longest);
 
-    const auto make = [&](SparseMode mode, int topK, std::int64_t hotBytes, int recent = 256, int tailSample = 256) {
+    const auto make = [&](SparseMode mode, int topK, std::int64_t hotBytes, int recent = 256,
+                          PickRule rule = PickRule::Priority) {
         BackendOptions options;
         options.device = "cuda:0";
         options.sparse = mode;
         options.sparseSettings.topK = topK;
-        options.sparseSettings.gpuTailSample = tailSample;
+        options.sparseSettings.pickRule = rule;
         options.sparseSettings.recent = recent;
         options.sparseSettings.hotBufferBytes = hotBytes;
         options.contextLimit = 20000;
@@ -155,15 +157,15 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     };
     const auto dense = make(SparseMode::Off, 1, 1 << 16), whole = make(SparseMode::On, 4096, 1 << 30);
     const auto few = make(SparseMode::On, 512, 1 << 30),
-               squeezed = make(SparseMode::On, 512, 1 << 16); // room for 512 rows and a sample, the least
-    const auto bare = make(SparseMode::On, 512, 1 << 30, 256, 0);
+               squeezed = make(SparseMode::On, 512, 1 << 16); // room for 512 rows, the least
+    const auto largest = make(SparseMode::On, 512, 1 << 30, 256, PickRule::Largest);
     const auto apart = make(SparseMode::On, 512, 1 << 30);
     const auto otherOrder = make(SparseMode::On, 4096, 1 << 30, 128); // reads all rows too, by other parts
-    if (!dense || !whole || !few || !squeezed || !bare || !apart || !otherOrder)
+    if (!dense || !whole || !few || !squeezed || !largest || !apart || !otherOrder)
         return;
     static_cast<CudaBackend&>(*apart).setJointRows(false);
     Driver denseDriver(report, *dense), wholeDriver(report, *whole), fewDriver(report, *few),
-        squeezedDriver(report, *squeezed), bareDriver(report, *bare), apartDriver(report, *apart),
+        squeezedDriver(report, *squeezed), largestDriver(report, *largest), apartDriver(report, *apart),
         orderDriver(report, *otherOrder);
     for (const std::size_t p : chosen) {
         const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
@@ -194,11 +196,11 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
             orderRows = decodeRows(orderDriver, slot, answer, 1);
             orderDriver.destroy(slot);
         }
-        const SlotId bareSlot = bareDriver.create(room);
-        bareDriver.prefill(bareSlot, ids);
-        const auto bareRows = decodeRows(bareDriver, bareSlot, answer, 1);
-        bareDriver.destroy(bareSlot);
-        double worst = 0.0, worstFew = 0.0, relative = 0.0, reordered = 0.0, meanFew = 0.0, meanBare = 0.0;
+        const SlotId largestSlot = largestDriver.create(room);
+        largestDriver.prefill(largestSlot, ids);
+        const auto largestRows = decodeRows(largestDriver, largestSlot, answer, 1);
+        largestDriver.destroy(largestSlot);
+        double worst = 0.0, worstFew = 0.0, relative = 0.0, reordered = 0.0, meanFew = 0.0, meanLargest = 0.0;
         int sameToken = 0;
         for (std::size_t i = 0; i < answer.size(); ++i) {
             worst = std::max(worst, largestDifference(denseRows[i], wholeRows[i]));
@@ -206,17 +208,17 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
             reordered = std::max(reordered, relativeDifference(orderRows[i], wholeRows[i]));
             worstFew = std::max(worstFew, largestDifference(denseRows[i], fewRows[i]));
             meanFew += relativeDifference(denseRows[i], fewRows[i]) / double(answer.size());
-            meanBare += relativeDifference(denseRows[i], bareRows[i]) / double(answer.size());
+            meanLargest += relativeDifference(denseRows[i], largestRows[i]) / double(answer.size());
             sameToken += argmax(fewRows[i]) == argmax(denseRows[i]);
         }
         report.line(
             "sparse decode behind %zu tokens: logits up to %.3f (%.4f relative) from dense with %d picks, %.3f with "
             "512 (%d of %zu tokens the same)",
             ids.size(), worst, relative, 4096, worstFew, sameToken, answer.size());
-        report.line("  with 512 picks logits %.4f relative from dense on average, %.4f without a sample of the others",
-                    meanFew, meanBare);
-        report.expect(all || bareRows != fewRows,
-                      "sparse decode behind %zu tokens: a sample of what is not picked changes nothing", ids.size());
+        report.line("  with 512 picks logits %.4f relative from dense on average, %.4f where the largest are picked",
+                    meanFew, meanLargest);
+        report.expect(all || largestRows != fewRows,
+                      "sparse decode behind %zu tokens: picks by priority are the largest", ids.size());
         // All rows are read, in another order: weights rounded to bf16 by other maxima and sums in fp32 differ in their
         // last bits, and the layers above make of that what they make of any such difference. How much that is, another
         // order of the same sparse sums shows.
@@ -288,6 +290,36 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     report.line("512 picks: %.1f%% misses with room for all rows, %.1f%% with room for one row's",
                 100.0 * double(fewStats.hotMisses) / double(fewStats.hotMisses + fewStats.hotHits),
                 100.0 * double(squeezedStats.hotMisses) / double(squeezedStats.hotMisses + squeezedStats.hotHits));
+}
+
+/// Rows of one sequence share a fetch as soon as the hot buffer has room for their picks, and for no row more.
+void checkRoomForPicks(Report& report, const ModelConfig& config, const ModelWeights& weights)
+{
+    constexpr int rows = 8;
+    constexpr std::int64_t tokens = 20000;
+    SparseSettings settings;
+    settings.topK = 512;
+    settings.longTopK = 1024;
+    settings.longRange = 10000;
+    auto sparse = CudaSparse::create(config, weights.hash, SparseMode::On, settings, weights.dir / "basis.safetensors",
+                                     false, tokens);
+    if (!report.expect(sparse.has_value(), "room for picks: %s", sparse ? "" : sparse.error().message.c_str()))
+        return;
+    const std::int64_t rowBytes =
+        std::int64_t(config.numFullAttentionLayers()) * config.numKvHeads * kernels::cuda::kvHeadBytes;
+    for (const auto& [position, picks] : {std::pair{std::int64_t{9000}, 512}, {std::int64_t{15000}, 1024}}) {
+        const auto range = sparse->range(position);
+        report.expect(range && sparse->picks(*range) == picks, "room for picks: not %d at position %lld", picks,
+                      static_cast<long long>(position));
+        sparse->setHotBytes(rows * picks * rowBytes);
+        const auto hot = sparse->makeHotBuffer(tokens, nullptr);
+        if (!report.expect(hot.has_value(), "room for picks: no hot buffer"))
+            return;
+        report.expect(hot->slots == rows * picks && sparse->holds(*hot, rows, position) &&
+                          !sparse->holds(*hot, rows + 1, position),
+                      "room for picks: a buffer of %d slots is not just room for %d rows of %d picks", hot->slots, rows,
+                      picks);
+    }
 }
 
 /// Pages that forks share are counted, and have a place in the host tier, once; what ends is given back.
@@ -592,6 +624,7 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
     checkEveryRow(report, **blocks, **plain, prompts);
     checkErrors(report, **backend);
     checkTwoWorkers(report, *config, weights, driver, prompts);
+    checkRoomForPicks(report, *config, *weights);
     checkSparseDecoding(report, *config, weights, prompts);
     checkMemory(report, *config, weights, prompts);
     checkSteps(report, *config, weights, prompts);

@@ -104,8 +104,7 @@ void checkAttentionDecode(Report& report)
         // Weights rounded to bf16 and one rounding at the store.
         compare(report, "attention decode heads=" + std::to_string(heads), toFloat(out.download()), want, 6e-3);
 
-        // The same rows as first tokens, last tokens and picks, a third of which are a sample: pages that lie anywhere,
-        // one of them on the host.
+        // The same rows as first tokens, last tokens and picks: pages that lie anywhere, one of them on the host.
         const std::size_t rowBytes = std::size_t(kvHeads) * kvHeadBytes;
         constexpr int layerOffset = 4096, lastPage = poolRows - rowPageTokens;
         const std::size_t pageBytes = layerOffset + rowPageTokens * rowBytes;
@@ -118,9 +117,6 @@ void checkAttentionDecode(Report& report)
         const DeviceArray<std::uint8_t*> table(std::vector<std::uint8_t*>{hostPage, secondDevice.data()});
         std::vector<std::vector<std::int32_t>> attended;
         std::vector<AttentionRows> paged;
-        std::vector<DeviceArray<std::int32_t>> numRowIds;
-        const auto sampleOf = [&](int i) { return i % 2 ? 0 : counts[std::size_t(i)] / 3; };
-        const auto othersOf = [&](int i) { return i == 4 ? sampleOf(i) : 40 * sampleOf(i) + 7; };
         for (int i = 0; i < queries; ++i) {
             const int sinks = i * 7, begin = 400 + 20 * i, recent = i % 3 == 2 ? 0 : 90 + i;
             std::vector<std::int32_t> all;
@@ -131,18 +127,13 @@ void checkAttentionDecode(Report& report)
             const std::vector<std::int32_t> picked = i % 2 ? std::vector<std::int32_t>{} : ids[i];
             all.insert(all.end(), picked.begin(), picked.end());
             attended.push_back(all);
-            numRowIds.emplace_back(std::vector<std::int32_t>{std::int32_t(picked.size())});
             paged.push_back({poolDevice.data(),
                              idsDevice[std::size_t(i)].data(),
-                             std::int32_t(picked.size()) - sampleOf(i),
+                             std::int32_t(picked.size()),
                              sinks,
                              begin,
                              recent,
-                             {table.data(), layerOffset},
-                             0,
-                             0,
-                             i % 2 ? nullptr : numRowIds.back().data(),
-                             othersOf(i)});
+                             {table.data(), layerOffset}});
         }
         const DeviceArray<AttentionRows> pagedDevice(paged);
         const AttentionShape pagedShape{queries, heads, kvHeads, rowsPerSplit,
@@ -161,11 +152,48 @@ void checkAttentionDecode(Report& report)
                 }
                 const std::size_t at = std::size_t(i) * heads + h;
                 referenceAttentionHead(&query[at * 256], &gate[at * 512 + 256], k.data(), v.data(), 256,
-                                       int(attended[std::size_t(i)].size()), &want[at * 256], sampleOf(i), othersOf(i));
+                                       int(attended[std::size_t(i)].size()), &want[at * 256]);
             }
         }
         compare(report, "attention over pages and picks heads=" + std::to_string(heads), toFloat(out.download()), want,
                 6e-3);
+
+        // The picks with lifts, from none to what one of a thousand stands for; lifts of zero change no bit.
+        std::vector<std::vector<float>> lifts(static_cast<std::size_t>(queries));
+        std::vector<DeviceArray<float>> liftsDevice, zeros;
+        std::vector<AttentionRows> lifted = paged, unlifted = paged;
+        for (int i = 0; i < queries; ++i) {
+            const std::size_t picked = i % 2 ? 0 : ids[std::size_t(i)].size();
+            for (std::size_t j = 0; j < picked; ++j)
+                lifts[std::size_t(i)].push_back(j % 3 == 0 ? 0.0f : float(random.uniform(0.0, 7.0)));
+            liftsDevice.emplace_back(lifts[std::size_t(i)]);
+            zeros.emplace_back(std::vector<float>(picked));
+            lifted[std::size_t(i)].lifts = liftsDevice.back().data();
+            unlifted[std::size_t(i)].lifts = zeros.back().data();
+        }
+        const auto attend = [&](const std::vector<AttentionRows>& entries) {
+            const DeviceArray<AttentionRows> entriesDevice(entries);
+            OCTAVO_REQUIRE(launchAttentionDecode(entriesDevice.data(), pagedShape, queryDevice.data(),
+                                                 gateDevice.data() + 256, heads * 512, 512, pagedWorkspace.data(),
+                                                 out.data(), nullptr));
+            return toFloat(out.download());
+        };
+        report.expect(attend(unlifted) == attend(paged), "attention heads=%d: lifts of zero change its bits", heads);
+        for (int i = 0; i < queries; ++i) {
+            for (int h = 0; h < heads; ++h) {
+                std::vector<float> k, v, added(attended[std::size_t(i)].size() - lifts[std::size_t(i)].size());
+                for (const int id : attended[std::size_t(i)]) {
+                    const std::size_t at = (std::size_t(h / (heads / kvHeads)) * poolRows + id) * 256;
+                    k.insert(k.end(), keys.begin() + std::ptrdiff_t(at), keys.begin() + std::ptrdiff_t(at) + 256);
+                    v.insert(v.end(), values.begin() + std::ptrdiff_t(at), values.begin() + std::ptrdiff_t(at) + 256);
+                }
+                added.insert(added.end(), lifts[std::size_t(i)].begin(), lifts[std::size_t(i)].end());
+                const std::size_t at = std::size_t(i) * heads + h;
+                referenceAttentionHead(&query[at * 256], &gate[at * 512 + 256], k.data(), v.data(), 256,
+                                       int(added.size()), &want[at * 256], added.data());
+            }
+        }
+        compare(report, "attention over lifted picks heads=" + std::to_string(heads), attend(lifted), want, 6e-3);
         OCTAVO_REQUIRE(cudaFreeHost(hostPage));
     }
 }

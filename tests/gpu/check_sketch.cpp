@@ -106,7 +106,7 @@ float randomScale(Random& random, Pattern pattern, std::size_t token)
 /// One sequence: its sketch, and queries that pick from it.
 struct Sequence {
     int heads, kvHeads, begin, end, rows, k;
-    int sampleStride = 0;
+    double alpha = -1.0; ///< least part of an even share that a token counts for; below 0: the largest keys are picked
     int tiles = (end + rows + 63) / 64 * 4;
     std::vector<std::uint8_t> codes;
     std::vector<__half> scales;
@@ -118,8 +118,9 @@ struct Sequence {
         DeviceArray<__half> maxima;
         DeviceArray<float2> logSums, lines;
         DeviceArray<std::uint32_t> groupKeys, histogram{sketchBins};
-        DeviceArray<uint2> candidates{sketchMaxCandidates};
+        DeviceArray<uint2> candidates;
         DeviceArray<std::int32_t> counters{4}, picks, numPicks{1};
+        DeviceArray<float> lifts;
     };
     std::vector<Row> work;
 
@@ -150,7 +151,9 @@ struct Sequence {
             row.logSums = DeviceArray<float2>(std::size_t(sketchChunks(end + rows)) * heads);
             row.lines = DeviceArray<float2>(std::size_t(heads));
             row.groupKeys = DeviceArray<std::uint32_t>(std::size_t(tiles) * 2);
-            row.picks = DeviceArray<std::int32_t>(std::size_t(k + sketchMaxSample) + 1);
+            row.candidates = DeviceArray<uint2>(std::size_t(sketchCandidates(k)));
+            row.picks = DeviceArray<std::int32_t>(std::size_t(k) + 1);
+            row.lifts = DeviceArray<float>(std::size_t(k) + 1);
             row.histogram.zero(), row.counters.zero();
         }
     }
@@ -171,13 +174,22 @@ struct Sequence {
                 row.counters.data(),
                 row.picks.data(),
                 row.numPicks.data(),
-                sampleStride};
+                priority() ? row.lifts.data() : nullptr,
+                floorKey(r)};
     }
-    /// And the sample.
+    bool priority() const { return alpha >= 0.0; }
+    std::uint32_t boost(std::int32_t token) const { return priority() ? sketchBoost(token) : 0u; }
+    std::uint32_t floorKey(int r) const { return alpha > 0.0 ? sketchKey(std::log(alpha / (end + r - begin))) : 0u; }
+    std::vector<float> lifts(int r) const
+    {
+        std::vector<float> got = work[std::size_t(r)].lifts.download();
+        got.resize(priority() ? std::size_t(std::min(k, end + r - begin)) : 0);
+        return got;
+    }
     std::vector<std::int32_t> picks(int r) const
     {
         std::vector<std::int32_t> got = work[std::size_t(r)].picks.download();
-        got.resize(std::size_t(std::clamp(work[std::size_t(r)].numPicks.download()[0], 0, k + sketchMaxSample)));
+        got.resize(std::size_t(std::clamp(work[std::size_t(r)].numPicks.download()[0], 0, k)));
         return got;
     }
 
@@ -239,6 +251,37 @@ std::vector<std::int32_t> largest(const std::vector<Key>& keys, int begin, int e
     return order;
 }
 
+/// Lifts of a row's picks against its keys, and the mass that lifted picks stand for against what there is.
+void checkLifts(Report& report, const char* what, const Sequence& s, int r, const std::vector<std::uint32_t>& keys,
+                const std::vector<std::int32_t>& picks)
+{
+    const int last = s.end + r;
+    std::uint32_t level = 0; // key of the first that is not picked
+    if (s.k < last - s.begin) {
+        std::vector<std::uint32_t> sorted(keys.begin() + s.begin, keys.end());
+        std::nth_element(sorted.begin(), sorted.begin() + s.k, sorted.end(), std::greater<>());
+        level = sorted[std::size_t(s.k)];
+    }
+    const auto share = [&](int token) {
+        return std::exp(double(keys[std::size_t(token)] - sketchBoost(token)) / sketchKeyUnit - 48.0);
+    };
+    const std::vector<float> lifts = s.lifts(r);
+    std::size_t off = 0;
+    double estimate = 0.0, all = 0.0;
+    for (std::size_t i = 0; i < picks.size(); ++i) {
+        const std::uint32_t own = keys[std::size_t(picks[i])] - sketchBoost(picks[i]);
+        off += lifts[i] != (own < level ? float(level - own) / float(sketchKeyUnit) : 0.0f);
+        estimate += share(picks[i]) * std::exp(double(lifts[i]));
+    }
+    report.expect(off == 0, "sketch pick %s end=%d row %d: %zu of %zu lifts are off", what, s.end, r, off,
+                  picks.size());
+    for (int token = s.begin; token < last; ++token)
+        all += share(token);
+    report.expect(picks.size() < 512 || std::abs(estimate / all - 1.0) < 0.02,
+                  "sketch pick %s end=%d row %d: picks stand for a mass of %.4f where there is %.4f", what, s.end, r,
+                  estimate, all);
+}
+
 /// A row's sums against double, then its picks against keys made with those sums as the device makes them: the same
 /// numbers, so that equal keys fall where they must.
 void checkRow(Report& report, const char* what, const Sequence& s, int r)
@@ -274,14 +317,13 @@ void checkRow(Report& report, const char* what, const Sequence& s, int r)
                   worst);
     for (int token = s.begin; token < last; ++token) {
         const float shifted =
-            std::min(std::max(std::fmaf(best[std::size_t(token)], 0.6931471805599453f, 64.0f), 0.0f), 63.99999f);
-        keys[std::size_t(token)] = std::uint32_t(shifted * 67108864.0f);
+            std::min(std::max(std::fmaf(best[std::size_t(token)], 0.6931471805599453f, 48.0f), 0.0f), 51.99999f);
+        keys[std::size_t(token)] =
+            std::max(std::uint32_t(shifted * float(sketchKeyUnit)), s.floorKey(r)) + s.boost(token);
     }
-    std::vector<std::int32_t> want = largest(keys, s.begin, last, s.k);
-    if (s.sampleStride > 0 && s.k > 0) {
-        const std::vector<std::int32_t> sample = referenceTailSample(want, s.begin, last, s.sampleStride);
-        want.insert(want.end(), sample.begin(), sample.end());
-    }
+    const std::vector<std::int32_t> want = largest(keys, s.begin, last, s.k);
+    if (s.priority() && s.k > 0)
+        checkLifts(report, what, s, r, keys, want);
     const std::vector<std::int32_t> got = s.picks(r);
     report.expect(s.work[std::size_t(r)].numPicks.download()[0] == int(want.size()),
                   "sketch pick %s heads=%d end=%d row %d: %d picks, expected %zu", what, s.heads, s.end, r,
@@ -333,15 +375,27 @@ void checkPicks(Report& report)
         const char* what;
         Pattern pattern;
         int heads, kvHeads, begin, end, rows, k;
-        int sampleStride = 0;
+        double alpha = -1.0;
     };
     const Case cases[] = {
-        {"sampled", Pattern::Random, 24, 4, 64, 60003, 1, 2048, 128},
-        {"sampled", Pattern::Random, 4, 2, 64, 9000, 8, 512, 16},
-        {"sampled", Pattern::Random, 8, 1, 16, 4097, 3, 2048, 4}, // its tokens fill the block of threads
-        {"sampled", Pattern::Random, 3, 3, 0, 33, 2, 2048, 1},    // all are picked
-        {"sampled", Pattern::Random, 24, 4, 64, 3000, 5, 0, 8},
-        {"sampled", Pattern::Runs, 24, 4, 64, 70000, 2, 2048, 256},
+        {"by priority", Pattern::Random, 24, 4, 64, 60003, 1, 2048, 0.1},
+        {"by priority", Pattern::Random, 24, 4, 64, 60003, 1, 3072, 0.0},
+        {"by priority", Pattern::Random, 24, 4, 64, 60003, 1, 4096, 0.5},
+        {"by priority", Pattern::Random, 4, 2, 64, 9000, 8, 512, 0.1},
+        {"by priority", Pattern::Random, 8, 1, 16, 4097, 3, 3072, 0.1},
+        {"by priority", Pattern::Random, 8, 1, 0, 2048, 3, 2048, 0.1}, // all, then one and two fewer than there are
+        {"by priority", Pattern::Random, 3, 3, 0, 33, 2, 2048, 0.1},
+        {"by priority", Pattern::Random, 10, 2, 112, 12345, 4, 77, 0.1},
+        {"by priority", Pattern::Random, 24, 4, 64, 4090, 8, 1, 0.0},
+        {"by priority", Pattern::Random, 24, 4, 64, 3000, 5, 0, 0.1},
+        {"by priority, equal tokens", Pattern::EqualTokens, 24, 4, 64, 40000, 1, 2048, 0.1},
+        {"by priority, below the floor", Pattern::EqualTokens, 24, 4, 64, 40000, 1, 2048, 4.0},
+        {"by priority, few tokens", Pattern::FewTokens, 24, 4, 64, 30000, 3, 2048, 0.1},
+        {"by priority, no query", Pattern::NoQuery, 24, 4, 64, 250000, 1, 4096, 0.1},
+        {"by priority, flat", Pattern::Flat, 24, 4, 64, 70000, 2, 2048, 0.1},
+        {"by priority, flatter", Pattern::Flatter, 24, 4, 64, 70000, 1, 2048, 0.1},
+        {"by priority, flatter", Pattern::Flatter, 24, 4, 64, 250000, 1, 3072, 0.1},
+        {"by priority, runs", Pattern::Runs, 24, 4, 64, 70000, 2, 2048, 0.1},
         {"random", Pattern::Random, 24, 4, 64, 60003, 1, 2048},
         {"random", Pattern::Random, 24, 4, 64, 20480, 8, 2048},
         {"random", Pattern::Random, 4, 2, 64, 9000, 8, 512},
@@ -360,7 +414,7 @@ void checkPicks(Report& report)
     };
     for (const Case& c : cases) {
         Sequence s(random, c.heads, c.kvHeads, c.begin, c.end, c.rows, c.k, c.pattern);
-        s.sampleStride = c.sampleStride;
+        s.alpha = c.alpha;
         s.quantise();
         std::vector<SketchQuery> queries;
         for (int r = 0; r < c.rows; ++r)
@@ -373,6 +427,7 @@ void checkPicks(Report& report)
         const DeviceArray<SketchRows> apart(each);
         std::vector<std::vector<std::int32_t>> first;
         std::vector<std::vector<float2>> firstLines;
+        std::vector<std::vector<float>> firstLifts;
         for (int round = 0; round < 3; ++round) { // together, again with the work space as it was left, apart
             OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data(), c.rows, round < 2 ? together.data() : apart.data(),
                                             round < 2 ? 1 : c.rows, round < 2 ? c.rows : 1, c.heads, c.kvHeads,
@@ -381,22 +436,23 @@ void checkPicks(Report& report)
                 if (round == 0) {
                     checkRow(report, c.what, s, r);
                     first.push_back(s.picks(r));
+                    firstLifts.push_back(s.lifts(r));
                     firstLines.push_back(s.work[std::size_t(r)].lines.download());
                     continue;
                 }
                 const std::vector<float2> lines = s.work[std::size_t(r)].lines.download();
-                report.expect(s.picks(r) == first[std::size_t(r)] &&
+                report.expect(s.picks(r) == first[std::size_t(r)] && s.lifts(r) == firstLifts[std::size_t(r)] &&
                                   (c.k == 0 || std::memcmp(lines.data(), firstLines[std::size_t(r)].data(),
                                                            lines.size() * sizeof(float2)) == 0),
                               "sketch pick %s heads=%d end=%d: round %d differs in row %d", c.what, c.heads, c.end,
                               round, r);
             }
         }
-        if (c.rows == 1 && c.pattern == Pattern::Random && c.sampleStride == 0)
+        if (c.rows == 1 && c.pattern == Pattern::Random && !s.priority())
             checkAgreement(report, s);
-        // Only equal keys are worth a look at every group.
+        // Only equal keys are worth a look at every group; boosts leave few of them.
         const bool equal = (c.pattern == Pattern::EqualTokens || c.pattern == Pattern::NoQuery) &&
-                           c.end - c.begin > sketchMaxCandidates;
+                           c.end - c.begin > sketchCandidates(c.k) && !s.priority();
         for (int r = 0; r < c.rows && c.pattern != Pattern::FewTokens; ++r)
             report.expect(s.exhaustive(r) == (equal ? 3 : 0),
                           "sketch pick %s heads=%d end=%d row %d: %d of 3 selections scored all groups", c.what,
@@ -422,6 +478,9 @@ void checkBatches(Report& report)
     std::vector<SketchQuery> queries;
     std::vector<SketchRows> rows;
     std::vector<std::vector<std::int32_t>> want;
+    std::vector<std::vector<float>> wantLifts;
+    for (std::size_t s = 0; s < sequences.size(); s += 2)
+        sequences[s].alpha = 0.1;
     for (const Sequence& s : sequences) {
         rows.push_back({std::int32_t(queries.size()), s.rows});
         for (int r = 0; r < s.rows; ++r) {
@@ -430,6 +489,7 @@ void checkBatches(Report& report)
             const DeviceArray<SketchRows> alone(std::vector<SketchRows>{{0, 1}});
             OCTAVO_REQUIRE(launchSketchPick(one.data(), 1, alone.data(), 1, 1, heads, kvHeads, s.end + r, nullptr));
             want.push_back(s.picks(r));
+            wantLifts.push_back(s.lifts(r));
         }
     }
     const DeviceArray<SketchQuery> queriesDevice(queries);
@@ -440,7 +500,7 @@ void checkBatches(Report& report)
         std::size_t at = 0;
         for (std::size_t s = 0; s < sequences.size(); ++s) {
             for (int r = 0; r < sequences[s].rows; ++r, ++at)
-                report.expect(sequences[s].picks(r) == want[at],
+                report.expect(sequences[s].picks(r) == want[at] && sequences[s].lifts(r) == wantLifts[at],
                               "sketch pick, batch, round %d: row %d of sequence %zu differs", round, r, s);
         }
     }

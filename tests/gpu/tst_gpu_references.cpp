@@ -11,6 +11,7 @@
 #include <QTest>
 
 #include <algorithm>
+#include <bit>
 #include <cmath>
 #include <set>
 #include <vector>
@@ -40,7 +41,8 @@ private slots:
     void everySketchCodeHasItsPlace();
     void aSketchQueryIsRoundedToAHundredTwentySeventhOfItsPeak();
     void whatTwoRowsPickIsBroughtOnce();
-    void aSampleTakesWhatIsNotPickedAndStandsForTheRest();
+    void aLiftedRowStandsForOthersLikeIt();
+    void boostsAreThoseOfNumbersSpreadEvenly();
 };
 
 void TestGpuReferences::everyPackedWeightComesBack()
@@ -233,19 +235,38 @@ void TestGpuReferences::whatTwoRowsPickIsBroughtOnce()
     QCOMPARE(hand, 0);
 }
 
-void TestGpuReferences::aSampleTakesWhatIsNotPickedAndStandsForTheRest()
+void TestGpuReferences::aLiftedRowStandsForOthersLikeIt()
 {
-    QCOMPARE(referenceTailSample({9, 12, 16}, 6, 21, 4), (std::vector<std::int32_t>{8, 20}));
-    QCOMPARE(referenceTailSample({6, 7}, 6, 8, 1), std::vector<std::int32_t>{});
     // A row of score 0 and value 1, and one of score 0 and value 3 that stands for three: (1 + 3 * 3) / 4 by half.
-    const std::vector<float> query(256), gate(256), keys(512);
+    const std::vector<float> query(256), gate(256), keys(512), lifts{0.0f, std::log(3.0f)};
     std::vector<float> values(512, 1.0f);
     std::fill(values.begin() + 256, values.end(), 3.0f);
     std::vector<double> out(256);
-    referenceAttentionHead(query.data(), gate.data(), keys.data(), values.data(), 256, 2, out.data(), 1, 3);
-    QVERIFY(std::abs(out[17] - 1.25) < 1e-12);
+    referenceAttentionHead(query.data(), gate.data(), keys.data(), values.data(), 256, 2, out.data(), lifts.data());
+    QVERIFY(std::abs(out[17] - 1.25) < 1e-6);
     referenceAttentionHead(query.data(), gate.data(), keys.data(), values.data(), 256, 2, out.data());
     QVERIFY(std::abs(out[17] - 1.0) < 1e-12);
+}
+
+void TestGpuReferences::boostsAreThoseOfNumbersSpreadEvenly()
+{
+    // By groups: the numbers u whose -log they are fall evenly into (0, 1), in each stretch of a context.
+    for (const int first : {0, 64 * 1000, 64 * 3000}) {
+        std::vector<int> bins(16);
+        for (int token = first; token < first + 64 * 256; token += token % 64 == 7 ? 57 : 1) {
+            const double u = std::exp(-double(sketchBoost(token)) / sketchKeyUnit);
+            QVERIFY(u > 0.0 && u < 1.0);
+            ++bins[std::size_t(u * 16)];
+            QCOMPARE(sketchBoost(token + 56), sketchBoost(token)); // of the same group
+        }
+        for (const int bin : bins)
+            QVERIFY2(std::abs(bin - 128) <= 3, qPrintable(QString::number(bin)));
+    }
+    for (std::uint32_t m = 1; m < 65536; m += 2) {
+        const double want = -std::log(m / 65536.0),
+                     got = double(sketchNegLog(m, std::bit_width(m) - 1)) / sketchKeyUnit;
+        QVERIFY2(std::abs(got - want) < 2e-3, qPrintable(QString::number(m)));
+    }
 }
 
 QTEST_GUILESS_MAIN(TestGpuReferences)

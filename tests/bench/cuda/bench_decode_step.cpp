@@ -8,6 +8,7 @@
 #include "kernels/cuda/sketch.h"
 #include "kernels/cuda/w4_gemm.h"
 
+#include <cmath>
 #include <numeric>
 
 /// All kernels of one decode step of the 27B shape as one CUDA graph: random weights, 250K tokens per agent, sparse
@@ -142,7 +143,7 @@ public:
                 m_sketchHost.push_back({sketch, m_projected[std::size_t(agent)].data(), 64, tokens - 1024, picks,
                                         s.maxima.data(), s.logSums.data(), s.lines.data(), s.groupKeys.data(),
                                         s.histogram.data(), s.candidates.data(), s.counters.data(), s.picks.data(),
-                                        s.numPicks.data()});
+                                        s.numPicks.data(), s.lifts.data(), sketchKey(std::log(0.1 / tokens))});
                 m_hotLists.emplace_back(std::vector<HotList>{{s.picks.data(), s.numPicks.data(), h.rowIds.data()}});
                 m_lookupHost.push_back({h.slotOfToken.data(), h.tokenOfSlot.data(), h.marks.data(), h.hand.data(),
                                         slots, m_hotLists.back().data(), 1, h.missTokens.data(), h.missSlots.data(),
@@ -154,11 +155,13 @@ public:
                 rows.rows = m_pools.back().data();
                 rows.rowIds = m_rowIds[std::size_t(agent)].data();
                 rows.count = attended;
+                rows.lifts = s.lifts.data();
                 if (m_dense) {
                     if (m_denseRows.size() <= std::size_t(agent))
                         m_denseRows.emplace_back(std::size_t(tokens) * rowBytes).zero();
                     rows.rows = m_denseRows[std::size_t(agent)].data();
                     rows.rowIds = nullptr;
+                    rows.lifts = nullptr;
                     rows.count = tokens;
                 }
                 m_attentionHost.push_back(rows);
@@ -263,9 +266,10 @@ private:
         DeviceArray<__half> maxima{std::size_t(heads) * tiles * 2};
         DeviceArray<float2> logSums{std::size_t(sketchChunks(tokens)) * heads}, lines{heads};
         DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchBins};
-        DeviceArray<uint2> candidates{sketchMaxCandidates};
+        DeviceArray<uint2> candidates{std::size_t(sketchCandidates(gpu::picks))};
         DeviceArray<std::int32_t> counters{4}, picks{gpu::picks}, numPicks{1};
-        Selection() { histogram.zero(), counters.zero(), numPicks.zero(); }
+        DeviceArray<float> lifts{attended}; // of all rows that the bench attends to, which lie together
+        Selection() { histogram.zero(), counters.zero(), numPicks.zero(), lifts.zero(); }
     };
     struct Hot {
         DeviceArray<std::int32_t> slotOfToken{tokens}, tokenOfSlot{slots}, hand{1};

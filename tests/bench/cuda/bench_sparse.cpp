@@ -7,6 +7,8 @@
 #include <sys/mman.h>
 
 #include <chrono>
+#include <cmath>
+#include <tuple>
 
 namespace octavo::gpu
 {
@@ -20,7 +22,7 @@ constexpr int heads = 24, kvHeads = 4;
 constexpr int contextTokens = 250000;
 constexpr int tiles = (contextTokens + 63) / 64 * 4;
 
-constexpr int picks = 2048;
+constexpr int picks = 2048, mostPicks = 3072;
 
 /// One agent's sketch of one layer.
 struct Agent {
@@ -34,20 +36,21 @@ struct Row {
     DeviceArray<__half> maxima{std::size_t(heads) * tiles * 2};
     DeviceArray<float2> logSums{std::size_t(sketchChunks(contextTokens)) * heads}, lines{heads};
     DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchBins};
-    DeviceArray<uint2> candidates{sketchMaxCandidates};
-    DeviceArray<std::int32_t> counters{4}, picked{picks}, numPicks{1};
+    DeviceArray<uint2> candidates{std::size_t(sketchCandidates(mostPicks))};
+    DeviceArray<std::int32_t> counters{4}, picked{mostPicks}, numPicks{1};
+    DeviceArray<float> lifts{mostPicks};
     explicit Row(Random& random)
         : projected(toBf16(randomBf16(random, heads * 64)))
     {
         histogram.zero(), counters.zero();
     }
-    SketchQuery query(const Agent& agent, int r) const
+    SketchQuery query(const Agent& agent, int r, int k, bool priority) const
     {
         return {{agent.codes.data(), agent.scales.data(), tiles},
                 projected.data(),
                 64,
                 contextTokens - 1024 + r,
-                picks,
+                k,
                 maxima.data(),
                 logSums.data(),
                 lines.data(),
@@ -56,7 +59,9 @@ struct Row {
                 candidates.data(),
                 counters.data(),
                 picked.data(),
-                numPicks.data()};
+                numPicks.data(),
+                priority ? lifts.data() : nullptr,
+                priority ? sketchKey(std::log(0.1 / contextTokens)) : 0u};
     }
 };
 
@@ -84,24 +89,30 @@ void benchSketch(Report& report)
     for (const auto& [n, each] : {std::pair{1, 1}, {4, 1}, {8, 1}, {1, 8}, {4, 8}, {8, 8}, {8, 4}, {8, 2}}) {
         // The agents take turns, so that no sketch is still in L2 when it is read again.
         const int sets = maxAgents / n, queriesOfSet = n * each;
-        std::vector<SketchQuery> queries;
         std::vector<SketchRows> readings;
-        for (int agent = 0; agent < sets * n; ++agent) {
+        for (int agent = 0; agent < sets * n; ++agent)
             readings.push_back({std::int32_t(agent % n * each), each}); // within its set
-            for (int r = 0; r < each; ++r)
-                queries.push_back(rows[std::size_t(agent % n * each + r)].query(agents[std::size_t(agent)], r));
-        }
-        const DeviceArray<SketchQuery> queriesDevice(queries);
         const DeviceArray<SketchRows> readingsDevice(readings);
+        DeviceArray<SketchQuery> queriesDevice;
         const std::string name = std::to_string(n) + " agents x " + std::to_string(each) + " rows x 250K";
-        bandwidthLine(report, "sketch top 2048, " + name,
-                      medianUs(8,
-                               [&](int i, cudaStream_t stream) {
-                                   OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data() + i % sets * queriesOfSet,
-                                                                   queriesOfSet, readingsDevice.data() + i % sets * n,
-                                                                   n, each, heads, kvHeads, contextTokens, stream));
-                               }),
-                      n * sketchBytes);
+        for (const auto& [rule, k, priority] :
+             {std::tuple{"largest", picks, false}, {"by priority", mostPicks, true}, {"by priority", picks, true}}) {
+            std::vector<SketchQuery> queries;
+            for (int agent = 0; agent < sets * n; ++agent)
+                for (int r = 0; r < each; ++r)
+                    queries.push_back(
+                        rows[std::size_t(agent % n * each + r)].query(agents[std::size_t(agent)], r, k, priority));
+            queriesDevice = DeviceArray<SketchQuery>(queries);
+            bandwidthLine(report, "sketch picks " + std::to_string(k) + " " + rule + ", " + name,
+                          medianUs(8,
+                                   [&](int i, cudaStream_t stream) {
+                                       OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data() + i % sets * queriesOfSet,
+                                                                       queriesOfSet,
+                                                                       readingsDevice.data() + i % sets * n, n, each,
+                                                                       heads, kvHeads, contextTokens, stream));
+                                   }),
+                          n * sketchBytes);
+        }
         bandwidthLine(report, "  of it the reading",
                       medianUs(8,
                                [&](int i, cudaStream_t stream) {

@@ -340,7 +340,9 @@ void TestCpuSparse::settingsThatCannotWorkAreRefused()
     QVERIFY(refused([](SparseSettings& settings) { settings.hotBufferBytes = 100; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.adaptiveTail = 1.5; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.tailSample = -1; }));
-    QVERIFY(refused([](SparseSettings& settings) { settings.gpuTailSample = -1; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.priorityFloor = 1.5; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.longTopK = -1; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.longRange = -1; }));
     QVERIFY(SparseSettings().check());
 }
 
