@@ -47,6 +47,7 @@ struct Options {
     bool rounds = false; ///< no engine: steps and speculative rounds of the first device's backend alone
     int draftVocabulary = BackendOptions{}.draftVocabulary;
     bool quantizeHead = false, quantizeDrafts = true;
+    SparseSettings sparse;
     std::vector<int> roundAgents{1, 4, 8};
 };
 
@@ -162,6 +163,7 @@ Result<std::unique_ptr<CudaBackend>> makeBackend(const Options& options, const s
     wanted.draftVocabulary = options.draftVocabulary;
     wanted.quantizeHead = options.quantizeHead;
     wanted.quantizeDrafts = options.quantizeDrafts;
+    wanted.sparseSettings = options.sparse;
     if (options.hotMiB > 0)
         wanted.sparseSettings.hotBufferBytes = options.hotMiB << 20;
     OCTAVO_TRY(auto made, CudaBackend::create(shape.config, weights, wanted));
@@ -409,6 +411,10 @@ int main(int argc, char** argv)
                 options.roundAgents = {std::atoi(value.c_str())};
         } else if (name == "--draft-vocabulary")
             options.draftVocabulary = std::atoi(value.c_str());
+        else if (name == "--picks")
+            options.sparse.topK = std::atoi(value.c_str());
+        else if (name == "--pick-rule")
+            options.sparse.pickRule = value == "largest" ? PickRule::Largest : PickRule::Priority;
         else if (name == "--quantize-head")
             options.quantizeHead = value == "on";
         else if (name == "--quantize-drafts")
@@ -417,7 +423,7 @@ int main(int argc, char** argv)
             std::printf("gpu_workers_bench [--devices cuda:0,cuda:1] [--agents 8] [--context 250000] [--seconds 5]\n"
                         "    [--shape qwen3.5-27b] [--layers N] [--hot MIB] [--drafts on|off] [--reader TOKENS]\n"
                         "    [--fail-at CALL] [--rounds on|AGENTS] [--draft-vocabulary IDS] [--quantize-head on]\n"
-                        "    [--quantize-drafts off]\n"
+                        "    [--quantize-drafts off] [--picks K] [--pick-rule priority|largest]\n"
                         "    [--tokenizer resources/demo-model/tokenizer.json]\n");
             return 2;
         }
