@@ -32,7 +32,6 @@ struct Layout {
     static constexpr int barrierOffset = Stages * stageBytes;
     static constexpr int scalesOffset = barrierOffset + (2 * Stages + 1) * 8 + 8;
     static constexpr int bytes = scalesOffset + rows * 4 + 1024; // the last to begin on 1024
-    static constexpr bool manyRegisters = RowTiles > 4;
 };
 
 /// A place in the ring of stages and how often it has gone round, modulo 2.
@@ -67,10 +66,12 @@ template <int RowTiles>
 __device__ __forceinline__ void startProducts(float (&partial)[RowTiles][4], const Fragments& a, unsigned inputs,
                                               bool add)
 {
+    // Lane 0's, which is every lane's: the compiler then keeps it in the registers that products want it in.
+    const uint64_t matrix = wgmmaMatrix(__shfl_sync(fullMask, inputs, 0), 16);
     wgmmaBegin();
 #pragma unroll
     for (int step = 0; step < 4; ++step)
-        wgmmaWeights(partial, a[step], wgmmaMatrix(inputs + step * 32, 16), add || step > 0);
+        wgmmaWeights(partial, a[step], matrix + step * 2, add || step > 0); // 32 bytes on, in sixteens
     wgmmaCommit();
 }
 
@@ -118,7 +119,7 @@ __global__ void __launch_bounds__(threads, 1)
     const unsigned scalesBarrier = base + L::barrierOffset + 2 * Stages * 8;
     float* scales = reinterpret_cast<float*>(shared + L::scalesOffset);
     const int lane = threadIdx.x % 32;
-    const int warp = threadIdx.x / 32;
+    const int warp = __shfl_sync(fullMask, threadIdx.x / 32, 0); // which the compiler then knows to be a warp's
     const int units = (args.tiles + 1) / 2 * args.groups;
     const int begin = firstUnit(blockIdx.x, units, gridDim.x);
     const int end = firstUnit(blockIdx.x + 1, units, gridDim.x);
@@ -135,8 +136,7 @@ __global__ void __launch_bounds__(threads, 1)
     __syncthreads();
 
     if (warp >= consumers) {
-        if constexpr (L::manyRegisters)
-            asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
+        asm volatile("setmaxnreg.dec.sync.aligned.u32 40;\n");
         RingAt<Stages> at;
         if (warp == consumers) { // weights, which do not depend on the kernel before
             if (lane != 0)
@@ -178,8 +178,7 @@ __global__ void __launch_bounds__(threads, 1)
             findScales(args, scales, L::rows, scalesBarrier);
         }
     } else {
-        if constexpr (L::manyRegisters)
-            asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
+        asm volatile("setmaxnreg.inc.sync.aligned.u32 232;\n");
         const int laneRow = lane / 4;
         const unsigned codesOffset = L::weightsOffset + warp / 4 * w4UnitBytes + warp % 4 * 1024 + lane * 16;
         const unsigned scalesOffset = L::weightsOffset + warp / 4 * w4UnitBytes + 8192 + warp % 4 * 64 + laneRow * 8;
