@@ -22,7 +22,8 @@ using namespace engine;
 namespace
 {
 
-void checkGoldens(Report& report, Driver& driver, const nlohmann::json& prompts)
+/// How far the logits behind a prompt are from the goldens' largest, at most.
+double checkGoldens(Report& report, Driver& driver, const nlohmann::json& prompts)
 {
     int equal = 0;
     double worst = 0.0;
@@ -56,6 +57,7 @@ void checkGoldens(Report& report, Driver& driver, const nlohmann::json& prompts)
     }
     report.expect(equal + 1 >= int(prompts.size()), "goldens: only %d of %zu answers equal", equal, prompts.size());
     report.line("goldens: %d of %zu answers equal, largest logit difference %.3f", equal, prompts.size(), worst);
+    return worst;
 }
 
 /// Tokens per second, for the benchmark's page; no pass or fail.
@@ -126,9 +128,10 @@ double relativeDifference(const std::vector<float>& a, const std::vector<float>&
     return std::sqrt(difference / norm);
 }
 
-/// Sparse decoding against dense, and its parts against each other.
-void checkSparseDecoding(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights,
-                         const nlohmann::json& prompts)
+/// Sparse decoding against dense, and its parts against each other. What another order of attention's sums changes in
+/// the logits of one answer (relative), at most; 0 where it was not measured.
+double checkSparseDecoding(Report& report, const ModelConfig& config,
+                           const std::shared_ptr<const ModelWeights>& weights, const nlohmann::json& prompts)
 {
     std::vector<std::size_t> chosen; // one that fits the picks whole, and the longest
     for (std::size_t p = 0; p < prompts.size(); ++p) {
@@ -162,11 +165,12 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     const auto apart = make(SparseMode::On, 512, 1 << 30);
     const auto otherOrder = make(SparseMode::On, 4096, 1 << 30, 128); // reads all rows too, by other parts
     if (!dense || !whole || !few || !squeezed || !largest || !apart || !otherOrder)
-        return;
+        return 0.0;
     static_cast<CudaBackend&>(*apart).setJointRows(false);
     Driver denseDriver(report, *dense), wholeDriver(report, *whole), fewDriver(report, *few),
         squeezedDriver(report, *squeezed), largestDriver(report, *largest), apartDriver(report, *apart),
         orderDriver(report, *otherOrder);
+    double mostReordered = 0.0;
     for (const std::size_t p : chosen) {
         const auto ids = prompts[p]["prompt_ids"].get<std::vector<TokenId>>();
         const auto answer = prompts[p]["greedy_ids"].get<std::vector<TokenId>>();
@@ -217,13 +221,16 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
             ids.size(), worst, relative, 4096, worstFew, sameToken, answer.size());
         report.line("  with 512 picks logits %.4f relative from dense on average, %.4f where the largest are picked",
                     meanFew, meanLargest);
-        report.expect(all || largestRows != fewRows,
-                      "sparse decode behind %zu tokens: picks by priority are the largest", ids.size());
+        report.expect(all || meanFew < meanLargest,
+                      "sparse decode behind %zu tokens: 512 picks by priority are %.4f from dense, the largest %.4f",
+                      ids.size(), meanFew, meanLargest);
         // All rows are read, in another order: weights rounded to bf16 by other maxima and sums in fp32 differ in their
         // last bits, and the layers above make of that what they make of any such difference. How much that is, another
         // order of the same sparse sums shows.
-        if (all)
+        if (all) {
             report.line("  %.4f relative between two orders of the same sums", reordered);
+            mostReordered = std::max(mostReordered, reordered);
+        }
         report.expect(!all || relative < std::max(0.02, 2.0 * reordered),
                       "sparse decode that picks all of %zu tokens: logits %.4f from dense, where another order changes "
                       "%.4f",
@@ -290,6 +297,7 @@ void checkSparseDecoding(Report& report, const ModelConfig& config, const std::s
     report.line("512 picks: %.1f%% misses with room for all rows, %.1f%% with room for one row's",
                 100.0 * double(fewStats.hotMisses) / double(fewStats.hotMisses + fewStats.hotHits),
                 100.0 * double(squeezedStats.hotMisses) / double(squeezedStats.hotMisses + squeezedStats.hotHits));
+    return mostReordered;
 }
 
 /// Rows of one sequence share a fetch as soon as the hot buffer has room for their picks, and for no row more.
@@ -471,10 +479,14 @@ void checkTwoWorkers(Report& report, const ModelConfig& config, const std::share
 }
 
 /// Whole blocks of 64 tokens through the kernels for many rows (`blocks`) against the decode kernels (`plain`).
-void checkBlocks(Report& report, Driver& blocks, Driver& plain, const nlohmann::json& prompts)
+/// `reordered`: what checkSparseDecoding() gives.
+void checkBlocks(Report& report, Driver& blocks, Driver& plain, const nlohmann::json& prompts, double reordered)
 {
-    // Rounding alone differs; it may tip a code of an int4 row, as another order of sums does in sparse decoding.
-    constexpr double bound = 0.05;
+    // Rounding alone differs, and tips codes of int4 rows; the layers above make of that what they make of any such
+    // difference. How much that is, another order of attention's sums shows, but for an answer's rows alone. Here all
+    // sums of every layer are in another order, and all rows of the prompt: many differences of that size, which add up
+    // as their squares do: four times as much stands for sixteen of them. How right blocks are, the goldens tell.
+    const double bound = std::max(0.02, 4.0 * reordered);
     double worst = 0.0;
     int compared = 0, sameToken = 0;
     const auto near = [&](const std::vector<float>& got, const std::vector<float>& want, const char* what,
@@ -483,8 +495,11 @@ void checkBlocks(Report& report, Driver& blocks, Driver& plain, const nlohmann::
         worst = std::max(worst, relative);
         ++compared;
         sameToken += argmax(got) == argmax(want);
-        report.expect(relative < bound, "blocks: %s of %zu tokens: logits %.4f from the decode kernels'", what, tokens,
-                      relative);
+        report.expect(
+            relative < bound,
+            "blocks: %s of %zu tokens: logits %.4f from the decode kernels', where another order of attention's "
+            "sums changes %.4f",
+            what, tokens, relative, reordered);
     };
     const auto cutIn = [](Driver& driver, SlotId slot, std::span<const TokenId> ids, std::size_t first,
                           std::size_t most) {
@@ -617,15 +632,18 @@ void checkBackend(Report& report, const std::string& modelDir, const std::string
         return;
     auto& backend = BackendOptions{}.prefillBlocks ? blocks : plain;
     Driver plainDriver(report, **plain), blocksDriver(report, **blocks), driver(report, **backend);
-    checkGoldens(report, plainDriver, prompts);
+    const double plainWorst = checkGoldens(report, plainDriver, prompts);
     checkParity(report, plainDriver, prompts);
-    checkGoldens(report, blocksDriver, prompts);
-    checkBlocks(report, blocksDriver, plainDriver, prompts);
+    const double blocksWorst = checkGoldens(report, blocksDriver, prompts);
+    report.expect(blocksWorst < 1.5 * plainWorst,
+                  "blocks: logits up to %.3f from the goldens, the decode kernels' %.3f", blocksWorst, plainWorst);
+    const double reordered = checkSparseDecoding(report, *config, weights, prompts);
+    report.expect(reordered > 0.0, "blocks: what another order of sums changes is not known");
+    checkBlocks(report, blocksDriver, plainDriver, prompts, reordered);
     checkEveryRow(report, **blocks, **plain, prompts);
     checkErrors(report, **backend);
     checkTwoWorkers(report, *config, weights, driver, prompts);
     checkRoomForPicks(report, *config, *weights);
-    checkSparseDecoding(report, *config, weights, prompts);
     checkMemory(report, *config, weights, prompts);
     checkSteps(report, *config, weights, prompts);
     checkMtp(report, *config, weights, std::filesystem::path(goldens).parent_path() / "mtp.json");
