@@ -157,7 +157,7 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
         const std::int64_t position = parts[p].sequence->length + inPart;
         if (range) {
             pickTokens = std::max(pickTokens, std::int64_t(range->pickEnd));
-            splits = std::max(splits, m_sparse.maxSplits());
+            splits = std::max(splits, m_sparse.splits(m_sparse.picks(*range)));
             if (!together)
                 fetch(p, query, 1, wave);
         } else {

@@ -37,7 +37,7 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     sparse.m_hotBytes = settings.hotBufferBytes;
     sparse.m_settings.sinks = (settings.sinks + sketchTileTokens - 1) / sketchTileTokens * sketchTileTokens;
     static_assert(sketchMaxPicks == hotMaxPicks);
-    sparse.m_mostPicks = std::clamp(std::max(settings.topK, settings.longTopK), 1, sketchMaxPicks);
+    sparse.m_mostPicks = std::clamp(settings.topKOf(contextLimit), 1, sketchMaxPicks); // no range is longer
     std::error_code ignored;
     if (mode == SparseMode::Off ||
         (!basisNamed && !std::filesystem::exists(basisFile, ignored) && mode == SparseMode::Auto))

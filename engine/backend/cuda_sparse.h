@@ -111,10 +111,12 @@ public:
         return m_settings.pickRule == PickRule::Priority ? m_work.at<float>(row * m_offsets.bytes + m_offsets.lifts)
                                                          : nullptr;
     }
-    std::int64_t maxSplits() const
+    /// Attention's splits of a row with so many picks; no row has more than maxSplits().
+    std::int64_t splits(std::int32_t picks) const
     {
-        return (m_settings.sinks + m_settings.recent + 16 + m_mostPicks) / rowsPerSplit + 1;
+        return (m_settings.sinks + m_settings.recent + 16 + picks) / rowsPerSplit + 1;
     }
+    std::int64_t maxSplits() const { return splits(m_mostPicks); }
     std::int64_t contextLimit() const { return m_contextLimit; }
 
     /// Rows of a sequence that can share one reading of its sketch.

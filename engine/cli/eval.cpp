@@ -155,7 +155,7 @@ Command evalCommand()
                 {"--samples", "N",
                  "kld: decode N tokens of text and N of answers (default: 200); recall: hide N values (default: 20) or "
                  "ask N questions (default: 32); parity: N questions a context"},
-                {"--picks", "N", "kld: rows that sparse attention picks (default: 2048)"},
+                {"--picks", "N", "kld: rows that sparse attention picks (default: 2048, on a GPU 3584 from 131,072 tokens on)"},
                 {"--tail-sample", "N", "kld on the CPU: tokens that stand for those not picked, at most (default: 512; 0: none)"},
                 {"--state", "DIR", "kld, recall on a folder: keep what was read there, and take it from there next time"},
                 {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},

@@ -93,6 +93,8 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         SparseSettings settings;
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
+        if (arguments.has("--picks"))
+            settings.longTopK = 0; // just so many
         settings.tailSample = variant.sampled ? int(tailSample) : 0;
         settings.pickRule = variant.sampled ? PickRule::Priority : PickRule::Largest;
         // Rows lie alike in all variants, so that one reading serves them all.

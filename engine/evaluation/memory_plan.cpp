@@ -1,6 +1,7 @@
 #include "engine/evaluation/memory_plan.h"
 
 #include "engine/backend/backend_factory.h"
+#include "engine/memory/sparse_settings.h"
 
 #include <algorithm>
 
@@ -73,11 +74,12 @@ std::int64_t gpuWorkSpace(const MemoryPlanRequest& request, std::int64_t context
     const std::int64_t layerTables = gpuPassRows * (gdnLayers * 160 + attentionLayers * 400);
     const std::int64_t basis = attentionLayers * kvHeads * dim * (sketchRank + 1) * 4;
     const std::int64_t groups = contextTokens / 8;
-    const std::int64_t perPick =
-        groups * (heads * 2 + 4) + contextTokens / 4096 * heads * 8 + 4'096 + 131'072 +
-        4 * 3072 * 4; // maxima and keys of groups, sums of chunks, histogram, candidates, picks
+    const std::int64_t picks = SparseSettings{}.topKOf(contextTokens), candidates = (picks + picks / 2) * 8;
+    // Keys of groups, sums of chunks, bins; candidates; picks, their rows and lifts, and misses twice.
+    const std::int64_t scan = groups * (heads * 2 + 4) + contextTokens / 4096 * heads * 8 + 4'096;
+    const std::int64_t perRow = scan + candidates * 8 + picks * 5 * 4;
     return 2 * gpuPassRows * columns + logits + splitSums + attentionSums + pageTables + layerTables + basis +
-           gpuPassRows * perPick;
+           gpuPassRows * perRow;
 }
 
 /// What CudaPrefill::layOut() takes for slices of so many rows.

@@ -16,8 +16,11 @@ enum class PickRule {
 /// How many rows sparse attention reads and how much it keeps at hand.
 struct SparseSettings {
     int topK = 2048;
-    /// On a GPU, instead of topK where picks come from longRange tokens or more, if it is larger.
-    int longTopK = 0;
+    /// On a GPU, instead of topK where picks come from longRange tokens or more, if it is larger; 0: never. Nats on
+    /// text at 32,768 tokens with 2,048 picks 0.0006, at 245,000 with 2,048 0.0021, with 3,584 0.0011. A round of
+    /// drafts and their verify takes 3.6 / 3.4 / 8% longer for 1 / 4 / 8 agents with 3,072; 3,584 was not timed
+    /// (tests/bench/RESULTS.md).
+    int longTopK = 3584;
     std::int64_t longRange = 131072;
     int sinks = 64;                    ///< first tokens always attended; the backend may take more
     int recent = 1024;                 ///< last tokens always attended; the backend may take more
@@ -26,8 +29,8 @@ struct SparseSettings {
     /// Tokens whose whole sketch is looked at, as a multiple of the picks and for each query head; its first coordinates,
     /// of all tokens, say which. 0: all tokens.
     double lookAt = 2.0;
-    /// On a GPU. By priority, nats at 32,768 / 245,000 tokens and 300 positions of text: 0.0005 / 0.0020; the largest: 0.0021
-    /// / 0.0240 (tests/bench/RESULTS.md).
+    /// On a GPU. By priority, nats at 32,768 / 245,000 tokens and 1,000 positions of text: 0.0006 / 0.0021; the
+    /// largest: 0.0026 / 0.0262 (tests/bench/RESULTS.md).
     PickRule pickRule = PickRule::Priority;
     /// Of a priority sample about this share goes to all tokens alike, whatever the sketch thinks of them: so none that it
     /// thinks too little of stands for very many.

@@ -412,7 +412,7 @@ int main(int argc, char** argv)
         } else if (name == "--draft-vocabulary")
             options.draftVocabulary = std::atoi(value.c_str());
         else if (name == "--picks")
-            options.sparse.topK = std::atoi(value.c_str());
+            options.sparse.topK = std::atoi(value.c_str()), options.sparse.longTopK = 0;
         else if (name == "--pick-rule")
             options.sparse.pickRule = value == "largest" ? PickRule::Largest : PickRule::Priority;
         else if (name == "--quantize-head")

@@ -2,6 +2,7 @@
 #include "engine/evaluation/fit_basis.h"
 #include "engine/evaluation/memory_plan.h"
 #include "engine/memory/sketch_basis.h"
+#include "engine/memory/sparse_settings.h"
 #include "engine/model/model_shapes.h"
 #include "tests/engine/checkpoint_writer.h"
 #include "tests/engine/golden_files.h"
@@ -44,6 +45,7 @@ private slots:
     void readingTakesAnEighthOfWhatIsLeftAtMost();
     void theHotBufferTakesWhatIsLeft();
     void theLongestContextIsTheLastThatFits();
+    void longContextsHaveRoomForTheirMorePicks();
     void theCpuBackendKeepsEverythingInRam();
     void auditsTheDemoModel();
     void namesWhatIsMissingBesideTheWeights();
@@ -135,6 +137,27 @@ void TestDoctor::theLongestContextIsTheLastThatFits()
     QCOMPARE(planMemory(request).longestContext, request.config.maxPositions);
     request.ramBytes = 0;
     QCOMPARE(planMemory(request).longestContext, 0);
+}
+
+void TestDoctor::longContextsHaveRoomForTheirMorePicks()
+{
+    SparseSettings settings;
+    QCOMPARE(settings.topKOf(settings.longRange - 1), settings.topK);
+    QCOMPARE(settings.topKOf(settings.longRange), settings.longTopK);
+    const std::int64_t more = settings.longTopK - settings.topK;
+    MemoryPlanRequest request = requestFor27B();
+    request.contextTokens = settings.longRange - 1;
+    const std::int64_t below = planMemory(request).device.workSpace;
+    request.contextTokens = settings.longRange;
+    const std::int64_t grown = planMemory(request).device.workSpace - below;
+    // For each of 64 rows, 12 candidates of 8 bytes a pick and five numbers; what another token takes is far less.
+    QVERIFY(grown >= 64 * more * (12 * 8 + 5 * 4) && grown < 64 * more * (12 * 8 + 5 * 4) * 11 / 10);
+
+    settings.longTopK = 0;
+    QCOMPARE(settings.topKOf(settings.longRange), settings.topK);
+    settings.topK = 4096;
+    settings.longTopK = 3584;
+    QCOMPARE(settings.topKOf(settings.longRange), 4096);
 }
 
 void TestDoctor::theCpuBackendKeepsEverythingInRam()
