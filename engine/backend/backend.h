@@ -45,8 +45,8 @@ struct BackendStats {
     std::int64_t pickedRows = 0;
     std::int64_t sparseSteps = 0, denseSteps = 0;
     double tailMass = -1.0;               ///< share of attention mass of what is not picked, newest step; negative: unknown
-    double pickOverlap = -1.0;            ///< share of picks that the step before picked or sampled too (CPU: and the
-                                          ///< hot buffer holds); negative: unknown
+    double pickOverlap = -1.0;            ///< share of picks that the step before picked too (CPU: and the hot buffer
+                                          ///< holds); negative: unknown
 };
 
 /// What the driver says of a card. Negative and empty: not known.

@@ -51,14 +51,11 @@ Result<std::unique_ptr<engine::Backend>> openBackend(const Arguments& arguments,
     options.threads = wanted.threads;
     options.cpuPath = wanted.cpuPath;
     options.sparse = sparse;
-    if (arguments.has("--tail-sample")) {
-        OCTAVO_TRY(const std::int64_t tailSample, arguments.integer("--tail-sample", 0, 0, 1 << 20));
-        options.sparseSettings.tailSample = int(tailSample);
-    }
-    const std::string rule = arguments.text("--pick-rule", "priority");
-    if (rule != "priority" && rule != "largest")
-        return Error{ErrorCode::InvalidArgument, "--pick-rule is '" + rule + "', must be priority or largest"};
-    options.sparseSettings.pickRule = rule == "largest" ? engine::PickRule::Largest : engine::PickRule::Priority;
+    OCTAVO_TRY(options.sparseSettings.pickRule, readPickRule(arguments));
+    OCTAVO_TRY(const std::int64_t picks, arguments.integer("--picks", options.sparseSettings.topK, 1, 1 << 20));
+    options.sparseSettings.topK = int(picks);
+    if (arguments.has("--picks"))
+        options.sparseSettings.longTopK = 0; // just so many
     options.quantize = wanted.quantize;
     const std::string mtp = arguments.text("--mtp", "off");
     if (mtp != "on" && mtp != "off")
@@ -171,7 +168,7 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     std::string command = "octavo-engine bench " + outcome.bench + " --context " + std::to_string(outcome.context)
                           + " --agents " + std::to_string(outcome.agents);
     for (const char* name : {"--threads", "--seconds", "--cpu-path", "--sparse", "--mtp", "--model", "--shape",
-                             "--rows", "--device", "--state", "--tail-sample", "--pick-rule"}) {
+                             "--rows", "--device", "--state", "--pick-rule", "--picks"}) {
         if (arguments.has(name))
             command += " " + std::string(name) + " " + arguments.text(name);
     }

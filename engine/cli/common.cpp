@@ -53,6 +53,14 @@ Result<std::string> readUpToLimit(const std::string& name, Read&& read)
 
 } // namespace
 
+Result<engine::PickRule> readPickRule(const Arguments& arguments)
+{
+    const std::string rule = arguments.text("--pick-rule", "priority");
+    if (rule != "priority" && rule != "largest")
+        return Error{ErrorCode::InvalidArgument, "--pick-rule is '" + rule + "', must be priority or largest"};
+    return rule == "largest" ? engine::PickRule::Largest : engine::PickRule::Priority;
+}
+
 Result<std::filesystem::path> keptFolder(const char* option, const std::string& given)
 {
     const std::string name = option;

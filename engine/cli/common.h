@@ -4,6 +4,7 @@
 
 #include "engine/cli/command.h"
 #include "engine/engine.h"
+#include "engine/memory/sparse_settings.h"
 
 #include <filesystem>
 #include <span>
@@ -29,6 +30,9 @@ Result<std::filesystem::path> modelDir(const Arguments& arguments);
 /// EngineOptions from modelOption() and engineOptions(). Fails with InvalidArgument, or with FileUnwritable where
 /// contexts cannot be kept in the folder named.
 Result<engine::EngineOptions> readEngineOptions(const Arguments& arguments);
+
+/// How rows are picked, from --pick-rule. Fails with InvalidArgument.
+Result<engine::PickRule> readPickRule(const Arguments& arguments);
 
 /// The folder that `option` names, made where it is missing. Fails with InvalidArgument where it names none and with
 /// FileUnwritable where nothing can be kept there.

@@ -156,7 +156,8 @@ Command evalCommand()
                  "kld: decode N tokens of text and N of answers (default: 200); recall: hide N values (default: 20) or "
                  "ask N questions (default: 32); parity: N questions a context"},
                 {"--picks", "N", "kld: rows that sparse attention picks (default: 2048, on a GPU 3584 from 131,072 tokens on)"},
-                {"--tail-sample", "N", "kld on the CPU: tokens that stand for those not picked, at most (default: 512; 0: none)"},
+                {"--pick-rule", "priority|largest",
+                 "kld: whether picks stand for what is not picked (default: priority, and the largest alone as well)"},
                 {"--state", "DIR", "kld, recall on a folder: keep what was read there, and take it from there next time"},
                 {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},
                 {"--out", "FILE", "fit-basis: where to write it (default: basis.safetensors beside the model)"},

@@ -29,7 +29,7 @@ struct KldVariant {
     const char* name;
     bool perHead;
     SparseMode mode; ///< Off: dense over the tier's int4 rows
-    bool sampled = true; ///< whether something stands for what is not picked
+    PickRule rule = PickRule::Priority;
 };
 
 } // namespace
@@ -41,7 +41,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         return Error{ErrorCode::InvalidArgument, "--against is '" + arguments.text("--against") + "', expected dense"};
     OCTAVO_TRY(const std::int64_t samples, arguments.integer("--samples", 200, 1, 1 << 20));
     OCTAVO_TRY(const std::int64_t topK, arguments.integer("--picks", SparseSettings().topK, 1, 1 << 20));
-    OCTAVO_TRY(const std::int64_t wantedSample, arguments.integer("--tail-sample", 0, 0, 1 << 20));
+    OCTAVO_TRY(const PickRule rule, readPickRule(arguments));
     OCTAVO_TRY(const EvalRepository about, openEvalRepository(arguments, samples, samples));
     const EvalSubject& subject = about.subject;
     const EvaluationHooks hooks = progressTo(streams.err);
@@ -49,17 +49,16 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
 
     DivergenceTrace text, answers;
     bool onGpu = false;
-    std::int64_t tailSample = wantedSample;
-    Json line{{"eval", "kld"}, {"context", subject.ids.size()}, {"picks", topK}};
+    Json line{{"eval", "kld"}, {"context", subject.ids.size()}};
     {
         OCTAVO_TRY(const std::unique_ptr<Backend> dense, subject.backend(SparseMode::Off));
         line["device"] = dense->info().device;
         line["path"] = dense->info().path;
         onGpu = dense->info().path == "cuda";
-        if (!arguments.has("--tail-sample"))
-            tailSample = SparseSettings().tailSample;
-        if (!onGpu)
-            line["tail_sample"] = tailSample;
+        const SparseSettings usual;
+        const std::int64_t range = std::int64_t(subject.ids.size()) - usual.sinks - usual.recent; // less than a backend keeps
+        line["picks"] = onGpu && !arguments.has("--picks") ? usual.topKOf(range) : topK;
+        line["pick_rule"] = rule == PickRule::Priority ? "priority" : "largest";
         OCTAVO_TRY(const SlotId context, readOrReopen(*dense, model, subject.ids, about.stateFile("dense"), hooks));
         OCTAVO_TRY(text, traceText(*dense, context, about.next, hooks));
         OCTAVO_TRY(answers, traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
@@ -81,22 +80,21 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
     }
     for (const KldVariant& variant :
          {KldVariant{"per_head", true, SparseMode::On}, KldVariant{"shared", false, SparseMode::On},
-          KldVariant{"per_head_picks_alone", true, SparseMode::On, false},
-          KldVariant{"shared_picks_alone", false, SparseMode::On, false},
+          KldVariant{"per_head_picks_alone", true, SparseMode::On, PickRule::Largest},
+          KldVariant{"shared_picks_alone", false, SparseMode::On, PickRule::Largest},
           KldVariant{"dense_int4", true, SparseMode::Off}}) {
         if (onGpu && variant.perHead) // one list for all heads is what GPUs pick, and their dense rows are the tier's
             continue;
-        if (!onGpu && tailSample == 0 && !variant.sampled)
+        if (rule == PickRule::Largest && variant.rule == PickRule::Priority && variant.mode == SparseMode::On)
             continue;
-        const bool isDefault = variant.sampled && variant.mode == SparseMode::On &&
+        const bool isDefault = variant.rule == rule && variant.mode == SparseMode::On &&
                                variant.perHead == (!onGpu && SparseSettings().perHead);
         SparseSettings settings;
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
         if (arguments.has("--picks"))
             settings.longTopK = 0; // just so many
-        settings.tailSample = variant.sampled ? int(tailSample) : 0;
-        settings.pickRule = variant.sampled ? PickRule::Priority : PickRule::Largest;
+        settings.pickRule = variant.rule;
         // Rows lie alike in all variants, so that one reading serves them all.
         OCTAVO_TRY(const std::unique_ptr<Backend> tested, subject.backend(SparseMode::On, settings));
         OCTAVO_TRY(const SlotId context, readOrReopen(*tested, model, subject.ids, about.stateFile("tier"), hooks));

@@ -1,5 +1,6 @@
 #include "engine/memory/sparse_attention.h"
 
+#include "kernels/cpu/sparse_boost.h"
 #include "kernels/cpu/sparse_math.h"
 
 #include <algorithm>
@@ -22,8 +23,10 @@ constexpr std::int64_t chunkRows = 128;
 constexpr int maxBoost = 4, maxHeadDim = 512;
 // Rows that are asked for as soon as they are picked: what a second-level cache of 1 MiB holds.
 constexpr std::int64_t rowsAhead = 2048;
-// Blocks of sketches that the limits of candidates are taken from, and those of them that stand for all that are none.
-constexpr std::int64_t leadSample = 512, wholeSample = 64;
+// Blocks of sketches that the limits of candidates are taken from.
+constexpr std::int64_t leadSample = 512;
+// What leads lack is never counted as more, where no floor says so; boosts are below it.
+constexpr float mostLack = 30.0f;
 
 template <typename Body>
 void spread(const ParallelFor* parallel, std::int64_t count, const Body& body)
@@ -103,7 +106,8 @@ SparseAttention::SparseAttention(const SketchBasis& basis, std::vector<List>&& l
         list.scores.resize(heads);
         list.leads.resize(heads);
         list.limits.resize(heads);
-        list.others.resize(heads);
+        list.units.resize(heads);
+        list.boostedLimits.resize(heads * cpu::boostPeriod);
         list.logSums.resize(heads);
         list.kept.resize(heads);
     }
@@ -286,46 +290,29 @@ void SparseAttention::sampleLeads(List& work, const SparseSequence& sequence, in
     }
 }
 
-void SparseAttention::sumCandidates(List& work, const SparseSequence& sequence, int layer, int list,
-                                    std::int64_t begin, std::int64_t end, std::int64_t stride, std::int64_t candidates)
+cpu::LeadRule SparseAttention::ruleOf(List& work, double target, std::int64_t sampled, std::int64_t count)
 {
-    const std::int64_t blocks = (end - begin) / cpu::sketchBlockTokens, sampled = (blocks + stride - 1) / stride;
-    const std::int64_t thin = std::max<std::int64_t>(1, sampled / wholeSample);
-    const int heads = headsPerList();
-    float scores[cpu::maxSharingHeads][cpu::sketchBlockTokens];
-    float* out[cpu::maxSharingHeads];
-    for (int i = 0; i < heads; ++i) {
-        out[i] = scores[i];
-        work.others[std::size_t(i)].clear();
+    const auto wanted = std::max<std::int64_t>(1, std::llround(target * double(sampled) / double(count)));
+    // So that priorityFloor of the target are candidates whatever their leads.
+    const double mostForFloor = -std::log(m_settings.priorityFloor * target / double(count));
+    const float most = float(std::min(double(mostLack), mostForFloor));
+    for (std::size_t i = 0; i < work.limits.size(); ++i) {
+        auto& leads = work.leads[i];
+        work.units[i] = work.sketchQueries[i].leadUnit;
+        cpu::addBoosts(m_path, work.units[i], leads.data(), sampled);
+        work.limits[i] = cpu::limitReachedBy(m_path, leads.data(), sampled, wanted);
+        cpu::fillBoostedLimits(m_path, work.limits[i], work.units[i], most,
+                               &work.boostedLimits[i * std::size_t(cpu::boostPeriod)]);
     }
-    std::int64_t looked = 0;
-    constexpr std::int64_t ahead = 4; // sampled blocks are far apart
-    for (std::int64_t block = 0; block < sampled; block += thin, ++looked) {
-        if (block + ahead * thin < sampled)
-            cpu::askForSketches(m_shape.rank, sequence.m_tier.sketches(
-                                                  layer, begin + (block + ahead * thin) * stride * cpu::sketchBlockTokens, list));
-        const std::int64_t token = begin + block * stride * cpu::sketchBlockTokens;
-        cpu::scoreSketches(m_path, m_shape.rank, sequence.m_tier.sketches(layer, token, list), 1,
-                           work.sketchQueries.data(), heads, out);
-        for (int t = 0; t < cpu::sketchBlockTokens; ++t) {
-            bool candidate = false;
-            for (std::size_t i = 0; i < std::size_t(heads); ++i)
-                candidate |= work.leads[i][std::size_t(block * cpu::sketchBlockTokens + t)] >= work.limits[i];
-            for (int i = 0; i < heads && !candidate; ++i)
-                work.others[std::size_t(i)].push_back(scores[i][t]);
-        }
-    }
-    // What is no candidate is below the limits, so no single token among it weighs much and a sample will do.
-    const float weight = float(blocks) / float(looked);
-    for (std::size_t i = 0; i < std::size_t(heads); ++i) {
-        cpu::LogSum sum = cpu::roughLogSum(m_path, work.scores[i].data(), candidates);
-        if (const auto& others = work.others[i]; !others.empty()) {
-            const cpu::LogSum more = cpu::roughLogSum(m_path, others.data(), std::int64_t(others.size()));
-            const float maximum = std::max(sum.maximum, more.maximum);
-            sum.sum = sum.sum * cpu::expNonPositive(sum.maximum - maximum) +
-                      weight * more.sum * cpu::expNonPositive(more.maximum - maximum);
-            sum.maximum = maximum;
-        }
+    return {work.limits.data(), work.units.data(), most, work.boostedLimits.data()};
+}
+
+void SparseAttention::sumCandidates(List& work, std::int64_t candidates)
+{
+    growTo(work.lifted, candidates);
+    for (std::size_t i = 0; i < work.scores.size(); ++i) {
+        cpu::addLifts(m_path, work.scores[i].data(), work.lacks.data(), candidates, work.lifted.data());
+        const cpu::LogSum sum = cpu::roughLogSum(m_path, work.lifted.data(), candidates);
         work.logSums[i] = sum.maximum + std::log(sum.sum);
     }
 }
@@ -336,21 +323,21 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
 {
     const std::int64_t count = end - begin, blocks = count / cpu::sketchBlockTokens;
     const double target = m_settings.lookAt * double(wanted);
-    if (m_settings.lookAt == 0.0 || kvHeadsPerList() > 1 || 2.0 * target > double(count))
+    if (m_settings.pickRule != PickRule::Priority || m_settings.lookAt == 0.0 || kvHeadsPerList() > 1 ||
+        2.0 * target > double(count))
         return 0;
     const std::int64_t stride = std::max<std::int64_t>(1, blocks / leadSample);
     const std::int64_t sampled = (blocks + stride - 1) / stride * cpu::sketchBlockTokens;
     sampleLeads(work, sequence, layer, list, begin, end, stride);
-    const int heads = headsPerList();
-    for (std::size_t i = 0; i < std::size_t(heads); ++i)
-        work.limits[i] = cpu::limitReachedBy(m_path, work.leads[i].data(), sampled,
-                                             std::max<std::int64_t>(1, std::llround(target * double(sampled) / double(count))));
+    const cpu::LeadRule rule = ruleOf(work, target, sampled, count);
 
+    const int heads = headsPerList();
     constexpr std::int64_t slack = cpu::sketchBlockTokens; // that scoreCandidates() may write beyond what it returns
     const std::int64_t pageTokens = m_shape.pageTokens();
     const std::int64_t firstPage = begin / pageTokens, pages = (end + pageTokens - 1) / pageTokens - firstPage;
     const std::int64_t room = count + pages * slack;
     growTo(work.candidates, room);
+    growTo(work.lacks, room);
     growTo(work.pageCounts, pages);
     for (auto& scores : work.scores)
         growTo(scores, room);
@@ -366,21 +353,34 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
             out[i] = work.scores[std::size_t(i)].data() + placeOf(page);
         work.pageCounts[std::size_t(page)] = cpu::scoreCandidates(
             m_path, m_shape.rank, sequence.m_tier.sketches(layer, from, list), (to - from) / cpu::sketchBlockTokens,
-            work.sketchQueries.data(), heads, work.limits.data(), std::int32_t(from - begin),
-            work.candidates.data() + placeOf(page), out);
+            work.sketchQueries.data(), heads, rule, std::int32_t(from), work.candidates.data() + placeOf(page),
+            work.lacks.data() + placeOf(page), out);
     });
     std::int64_t found = 0;
     for (std::int64_t page = 0; page < pages; ++page) {
         const std::int64_t from = placeOf(page), more = work.pageCounts[std::size_t(page)];
         std::copy_n(work.candidates.begin() + from, more, work.candidates.begin() + found);
+        std::copy_n(work.lacks.begin() + from, more, work.lacks.begin() + found);
         for (auto& scores : work.scores)
             std::copy_n(scores.begin() + from, more, scores.begin() + found);
         found += more;
     }
     if (found < wanted) // the sample misled: rare, and true of this row alone, so it may take long
         return 0;
-    sumCandidates(work, sequence, layer, list, begin, end, stride, found);
+    sumCandidates(work, found);
     return found;
+}
+
+void SparseAttention::choose(List& work, const cpu::PriorityTokens& tokens, std::int64_t wanted)
+{
+    if (m_settings.pickRule == PickRule::Largest) {
+        work.lifts.clear();
+        cpu::selectLargest(m_path, tokens.shared, tokens.n, wanted, work.select.select, work.picks, work.kept.data());
+        return;
+    }
+    cpu::selectByPriority(m_path, tokens, wanted, work.select, work.picks, work.lifts);
+    if (m_settings.adaptive)
+        cpu::sumShares(tokens.shared, work.picks, work.kept.data());
 }
 
 void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin,
@@ -392,6 +392,7 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
     std::int64_t wanted = std::min<std::int64_t>(count, m_settings.topK);
     float* tailLog = part.tailLog.data() + list * heads;
     std::fill_n(tailLog, heads, -std::numeric_limits<float>::infinity());
+    work.lifts.clear();
     if (wanted == count) {
         work.picks.resize(std::size_t(count));
         std::iota(work.picks.begin(), work.picks.end(), std::int32_t(begin));
@@ -401,52 +402,42 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
             scoreCandidates(work, sequence, layer, list, begin, end, std::min(count, wanted * most), parallel);
         if (candidates == 0)
             scoreAll(work, sequence, layer, list, begin, end, parallel);
-        const std::int64_t scored = candidates > 0 ? candidates : count;
         const float* scores[cpu::maxSharingHeads];
         for (int i = 0; i < heads; ++i)
             scores[i] = work.scores[std::size_t(i)].data();
-        for (int left = most;; left /= 2, wanted = std::min(scored, 2 * wanted)) {
-            cpu::selectLargest(m_path, {scores, work.logSums.data(), heads}, scored, wanted, work.select, work.picks,
-                               work.kept.data());
+        const cpu::PriorityTokens tokens{
+            .shared = {scores, work.logSums.data(), heads},
+            .n = candidates > 0 ? candidates : count,
+            .tokens = candidates > 0 ? work.candidates.data() : nullptr,
+            .first = std::int32_t(begin),
+            .lacks = candidates > 0 ? work.lacks.data() : nullptr,
+            .floor = float(std::log(m_settings.priorityFloor / double(count)))};
+        for (int left = most;; left /= 2, wanted = std::min(tokens.n, 2 * wanted)) {
+            choose(work, tokens, wanted);
             // Of the row's own scores alone, so that the budget does not depend on what was decoded before.
             if (left == 1 || 1.0 - double(*std::ranges::min_element(work.kept)) <= m_settings.adaptiveTail)
                 break;
         }
-        for (int i = 0; i < heads; ++i) {
+        for (int i = 0; m_settings.pickRule == PickRule::Largest && i < heads; ++i) {
             const int head = list * heads + i;
             tailLog[i] = work.logSums[std::size_t(i)] +
                          meanScore(layer, head / group, queries + std::int64_t(head) * m_shape.headDim) +
                          std::log(std::max(1.0f - work.kept[std::size_t(i)], 1e-7f));
         }
         for (std::int32_t& token : work.picks)
-            token = std::int32_t(begin) + (candidates > 0 ? work.candidates[std::size_t(token)] : token);
+            token = tokens.tokens ? tokens.tokens[token] : tokens.first + token;
     }
     std::swap(sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)], work.picks);
-}
-
-void SparseAttention::sampleTail(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
-                                 std::int64_t end)
-{
-    work.sample.clear();
-    const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
-    if (m_settings.tailSample == 0 || std::int64_t(picks.size()) == end - begin)
-        return;
-    const std::int64_t stride = m_settings.tailStride(begin, end);
-    work.evenly.clear();
-    for (std::int64_t token = (begin - 1 + stride) / stride * stride; token < end; token += stride)
-        work.evenly.push_back(std::int32_t(token));
-    std::ranges::set_difference(work.evenly, picks, std::back_inserter(work.sample));
 }
 
 void SparseAttention::findRows(List& work, const SparseSequence& sequence, int layer, int list)
 {
     const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
-    const std::int64_t numPicks = std::int64_t(picks.size()), numRows = numPicks + std::int64_t(work.sample.size());
+    const std::int64_t numRows = std::int64_t(picks.size());
     growTo(work.pointers, kvHeadsPerList() * numRows);
     for (int i = 0; i < kvHeadsPerList(); ++i) {
         const std::uint8_t** rows = work.pointers.data() + i * numRows;
         sequence.m_tier.rows(layer, list * kvHeadsPerList() + i, picks, rows);
-        sequence.m_tier.rows(layer, list * kvHeadsPerList() + i, work.sample, rows + numPicks);
         cpu::askForRows(m_shape.row(), rows, int(std::min(numRows, rowsAhead)));
     }
 }
@@ -456,78 +447,54 @@ void SparseAttention::countPicks(List& work, SparseSequence& sequence, int layer
     const auto& state = sequence.m_layers[std::size_t(layer)];
     const auto& picks = state.picks[std::size_t(list)];
     work.counters.repeatedPicks += work.hot.read(state.lanes[std::size_t(list)], picks);
-    work.hot.read(state.lanes[std::size_t(list)], work.sample);
     work.counters.pickedRows += std::int64_t(picks.size());
     work.counters.attends += list == 0 ? 1 : 0;
 }
 
-void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t count,
+void SparseAttention::attendPicked(List& work, const SparseSequence& sequence, int layer, int list,
                                    const float* queries, AttentionPart& part, const ParallelFor* parallel)
 {
     const auto& picks = sequence.m_layers[std::size_t(layer)].picks[std::size_t(list)];
     const int group = m_numHeads / m_shape.numKvHeads, heads = headsPerList(), kvHeads = kvHeadsPerList();
-    const std::int64_t dim = m_shape.headDim, numPicks = std::int64_t(picks.size());
-    const std::int64_t sampled = std::int64_t(work.sample.size()), numRows = numPicks + sampled;
-    const std::int64_t pickChunks = (numPicks + chunkRows - 1) / chunkRows;
-    const std::int64_t chunks = pickChunks + (sampled + chunkRows - 1) / chunkRows;
+    const std::int64_t dim = m_shape.headDim, numRows = std::int64_t(picks.size());
+    const std::int64_t chunks = (numRows + chunkRows - 1) / chunkRows;
     const cpu::RowShape row = m_shape.row();
     for (int i = 0; i < heads; ++i)
         work.rowQueries[std::size_t(i)] =
             cpu::makeRowQuery(row, queries + std::int64_t(list * heads + i) * dim, m_scale);
-    const std::int64_t perTask = group * (dim + 2) + cpu::attendWorkFloats(row, int(chunkRows), group);
+    const std::int64_t perTask = group * (dim + 3) + cpu::attendWorkFloats(row, int(chunkRows), group);
     growTo(work.chunks, perTask * chunks * kvHeads);
     spread(parallel, chunks * kvHeads, [&](std::int64_t task) {
-        const std::int64_t kvHead = task % kvHeads, chunk = task / kvHeads;
-        const bool picked = chunk < pickChunks;
-        const std::int64_t from = picked ? chunk * chunkRows : numPicks + (chunk - pickChunks) * chunkRows;
-        const std::int64_t rows = std::min((picked ? numPicks : numRows) - from, chunkRows);
+        const std::int64_t kvHead = task % kvHeads, from = task / kvHeads * chunkRows;
         float* context = work.chunks.data() + task * perTask;
         float* maximum = context + group * dim;
-        cpu::attendRows(m_path, row, work.pointers.data() + kvHead * numRows + from, int(rows),
-                        &work.rowQueries[std::size_t(kvHead * group)], group, maximum + 2 * group, context, maximum,
-                        maximum + group);
+        cpu::attendRows(m_path, row, work.pointers.data() + kvHead * numRows + from,
+                        work.lifts.empty() ? nullptr : work.lifts.data() + from,
+                        int(std::min(numRows - from, chunkRows)), &work.rowQueries[std::size_t(kvHead * group)], group,
+                        maximum + 3 * group, context, maximum, maximum + group, maximum + 2 * group);
     });
-    const float others = float(count - numPicks);
     for (int i = 0; i < heads; ++i) {
         const int head = list * heads + i;
         const std::int64_t kvHead = i / group, inGroup = i % group;
         const auto done = [&](std::int64_t chunk) { return work.chunks.data() + (chunk * kvHeads + kvHead) * perTask; };
-        const float mean = meanScore(layer, list * kvHeads + int(kvHead), queries + std::int64_t(head) * dim);
-        float& tailLog = part.tailLog[std::size_t(head)];
-        float lift = 0.0f; // of the sample's scores, so that each stands for many
-        if (sampled > 0) {
-            float top = -std::numeric_limits<float>::infinity(), mass = 0.0f;
-            for (std::int64_t chunk = pickChunks; chunk < chunks; ++chunk)
-                top = std::max(top, done(chunk)[group * dim + inGroup]);
-            for (std::int64_t chunk = pickChunks; chunk < chunks; ++chunk)
-                mass += done(chunk)[group * dim + group + inGroup] *
-                        cpu::expNonPositive(done(chunk)[group * dim + inGroup] - top);
-            // Two tell how much was left out: the sample, exact but of few tokens, and the sketches, of all tokens but
-            // blurred. The middle of their logs errs least; a sample of all needs no help.
-            const float bySample = std::log(others / float(sampled));
-            const float bySketch = tailLog - mean - (top + std::log(mass));
-            lift = bySample + 0.5f * (1.0f - float(sampled) / others) * (bySketch - bySample);
-        }
-        const auto maximumOf = [&](std::int64_t chunk) {
-            return done(chunk)[group * dim + inGroup] + (chunk < pickChunks ? 0.0f : lift);
-        };
-        float highest = -std::numeric_limits<float>::infinity(), sum = 0.0f, rest = 0.0f;
+        float highest = -std::numeric_limits<float>::infinity(), sum = 0.0f, added = 0.0f;
         float* context = part.context.data() + head * dim;
         std::fill_n(context, dim, 0.0f);
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk)
-            highest = std::max(highest, maximumOf(chunk));
+            highest = std::max(highest, done(chunk)[group * dim + inGroup]);
         for (std::int64_t chunk = 0; chunk < chunks; ++chunk) {
-            const float weight = cpu::expNonPositive(maximumOf(chunk) - highest);
-            const float own = done(chunk)[group * dim + group + inGroup] * weight;
-            sum += own;
-            rest += chunk < pickChunks ? 0.0f : own;
+            const float* numbers = done(chunk) + group * dim; // maxima, sums, of those what lifts added
+            const float weight = cpu::expNonPositive(numbers[inGroup] - highest);
+            sum += numbers[group + inGroup] * weight;
+            added += numbers[2 * group + inGroup] * weight;
             for (std::int64_t d = 0; d < dim; ++d)
                 context[d] += done(chunk)[inGroup * dim + d] * weight;
         }
+        const float mean = meanScore(layer, list * kvHeads + int(kvHead), queries + std::int64_t(head) * dim);
         part.maximum[std::size_t(head)] = highest + mean;
         part.sum[std::size_t(head)] = sum;
-        if (sampled > 0)
-            tailLog = highest + mean + std::log(rest);
+        if (!work.lifts.empty())
+            part.tailLog[std::size_t(head)] = highest + mean + std::log(added);
     }
 }
 
@@ -549,10 +516,9 @@ void SparseAttention::attendList(SparseSequence& sequence, int layer, int list, 
     assert(begin < end && begin % cpu::sketchBlockTokens == 0 && end % cpu::sketchBlockTokens == 0);
     List& work = m_lists[std::size_t(list)];
     pick(work, sequence, layer, list, begin, end, queries, part, parallel);
-    sampleTail(work, sequence, layer, list, begin, end);
     findRows(work, sequence, layer, list);
     countPicks(work, sequence, layer, list);
-    attendPicked(work, sequence, layer, list, end - begin, queries, part, parallel);
+    attendPicked(work, sequence, layer, list, queries, part, parallel);
 }
 
 const AttentionPart& SparseAttention::attend(SparseSequence& sequence, int layer, std::int64_t begin, std::int64_t end,
@@ -571,7 +537,7 @@ void SparseAttention::noteTail(SparseSequence& sequence, int layer, std::span<co
     double tail = 0.0;
     for (std::size_t head = 0; head < std::size_t(m_numHeads); ++head) {
         const double left = std::exp(std::min(80.0, double(tailLog[head]) - double(totalLog[head])));
-        tail += (m_settings.tailSample > 0 ? std::min(1.0, left) : left / (1.0 + left)) / m_numHeads;
+        tail += (m_settings.pickRule == PickRule::Priority ? std::min(1.0, left) : left / (1.0 + left)) / m_numHeads;
     }
     state.tail = tail;
     m_tails.tailSum += tail;

@@ -6,14 +6,17 @@
 /// is asked for here and comes back as one more part of the same softmax. With topK at least that many tokens, all of
 /// them are picked and the result is dense attention over the same rows.
 ///
-/// Picks    the leads of all sketches say which tokens are candidates: of each query head about lookAt * topK. Of these the
-///          topK best by their whole sketches are picked, exactly. Limits for leads, and what weighs all that is no
-///          candidate, come from blocks evenly spread over the range; where they mislead, all sketches are scored.
-/// Tail     what is not picked is stood for by a sample, tokens evenly spread over the range: each enters the softmax with
-///          its exact score and value, weighed so that together they have the mass that was left out. Where a head's
-///          attention is spread thinly over many tokens, their mean value comes back that way
-///          (SparseSettings::tailSample).
-/// Numerics ties go to the lower index; samples and sums depend on token positions alone. So picks and results are the same
+/// Picks    a token's key is the log of the largest share of attention that any head gives it, by its sketch. The topK with
+///          the largest keys are picked, exactly (PickRule::Largest), or by priority (PickRule::Priority): each key plus a
+///          boost, a random number that is the token's own for good (kernels/cpu/sparse_priority.h).
+/// Lifts    a token picked by priority stands for all that it was as likely as not to be picked for: it enters the softmax
+///          of every head with its exact score plus a lift, -log of the probability of its pick. On average sums over the
+///          picks are those over all tokens, however wrong the sketch; what the lifts add is the tail, the share of the
+///          attention that was not looked at. Of picks by largest keys the tail is what the sketch says they leave out.
+/// Leads    by priority, keys are computed only where the leads of sketches promise much to any head: of lookAt * topK tokens for each,
+///          picked by priority too, so that lifts make up for those never looked at as well. The limits of leads come from
+///          blocks evenly spread over the range; where they mislead, all sketches are scored.
+/// Numerics ties go to the lower index; boosts and sums depend on token positions alone. So picks and results are the same
 ///          for any number of threads and in any batch.
 /// Buffer   rows are read where the tier has them; a HotBuffer counts what one near the compute would have had to fetch.
 /// Thread   one owner, which brings the ParallelFor that the work is spread with. attendList() of different lists may
@@ -26,6 +29,7 @@
 #include "engine/result.h"
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/sparse_attend.h"
+#include "kernels/cpu/sparse_priority.h"
 #include "kernels/cpu/sparse_rows.h"
 #include "kernels/cpu/sparse_select.h"
 
@@ -52,7 +56,7 @@ public:
     HostTier& tier() { return m_tier; }
     /// The newest picks of a layer's list, ascending. `list`: KV head, or 0 for a shared list.
     const std::vector<std::int32_t>& picks(int layer, int list) const;
-    /// Estimated share of attention on what the newest step did not pick, mean over heads; negative before the first.
+    /// Estimated share of attention that the newest step did not look at, mean over heads; negative before the first.
     double tail(int layer) const { return m_layers[std::size_t(layer)].tail; }
 
 private:
@@ -78,8 +82,8 @@ struct AttentionPart {
 
     std::vector<float> maximum, sum; ///< (numHeads)
     std::vector<float> context;      ///< (numHeads, headDim)
-    /// (numHeads): log of the estimated sum of e^score over tokens that were not picked; of sum and context where a
-    /// sample stands for them, else left out of both.
+    /// (numHeads): log of what lifts add to sum and context; of picks by largest keys, of the estimated sum of e^score over
+    /// all others, which both leave out.
     std::vector<float> tailLog;
 };
 
@@ -141,6 +145,9 @@ public:
         attendList(sequence, layer, list, begin, end, queries, part, &m_parallel);
     }
 
+    /// Of the picks that a list attended to last, what was added to their scores; empty where all counted once.
+    const std::vector<float>& lifts(int list) const { return m_lists[std::size_t(list)].lifts; }
+
     /// Keys lie in the tier less their head's mean of the basis, so that int4 tells the rest apart more finely: what a
     /// query's scores with them lack, the same for all of them. query: (headDim).
     float meanScore(int layer, int kvHead, const float* query) const;
@@ -163,17 +170,19 @@ private:
         std::vector<kernels::cpu::SketchQuery> sketchQueries; // (headsPerList)
         std::vector<kernels::cpu::RowQuery> rowQueries;       // (headsPerList)
         std::vector<std::vector<float>> scores;               // (headsPerList) by token - begin, or by candidate
-        std::vector<std::int32_t> candidates;                 // token - begin
+        std::vector<std::int32_t> candidates;                 // tokens
+        std::vector<float> lacks;                             // by candidate: what its leads lack
         std::vector<std::int64_t> pageCounts;                 // candidates of each page
         std::vector<std::vector<std::int32_t>> leads;         // (headsPerList) of sampled tokens
-        std::vector<std::int32_t> limits;                     // (headsPerList) on them
-        std::vector<std::vector<float>> others;               // (headsPerList) scores of sampled tokens, no candidates
+        std::vector<std::int32_t> limits, boostedLimits;      // (headsPerList), and as LeadRule has them
+        std::vector<float> units;                             // (headsPerList) of leads
         std::vector<kernels::cpu::LogSum> pageSums;           // (headsPerList, pages)
         std::vector<float> logSums, kept;                     // (headsPerList)
-        kernels::cpu::SelectScratch select;
+        std::vector<float> lifted;                            // scores of one head's candidates with their lacks
+        kernels::cpu::PriorityScratch select;
         std::vector<std::int32_t> picks;
-        std::vector<std::int32_t> evenly, sample;  // tokens of the sample, and those of them that are not picked
-        std::vector<const std::uint8_t*> pointers; // (KV heads of the list, picks and sample)
+        std::vector<float> lifts;                  // of the picks; none where all count once
+        std::vector<const std::uint8_t*> pointers; // (KV heads of the list, picks)
         std::vector<float> chunks;                 // by task: contexts, maxima, sums, work space
     };
 
@@ -191,16 +200,16 @@ private:
                                  std::int64_t end, std::int64_t wanted, const ParallelFor* parallel);
     void sampleLeads(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
                      std::int64_t end, std::int64_t stride);
-    void sumCandidates(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
-                       std::int64_t end, std::int64_t stride, std::int64_t candidates);
+    /// The rule that makes about `target` of `count` tokens candidates, by `sampled` of their leads.
+    kernels::cpu::LeadRule ruleOf(List& work, double target, std::int64_t sampled, std::int64_t count);
+    void sumCandidates(List& work, std::int64_t candidates);
+    void choose(List& work, const kernels::cpu::PriorityTokens& tokens, std::int64_t wanted);
     void pick(List& work, SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
               const float* queries, AttentionPart& part, const ParallelFor* parallel);
-    /// Takes the tokens that stand for those of [begin, end) that were not picked.
-    void sampleTail(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end);
     void findRows(List& work, const SparseSequence& sequence, int layer, int list);
     void countPicks(List& work, SparseSequence& sequence, int layer, int list);
-    void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t count,
-                      const float* queries, AttentionPart& part, const ParallelFor* parallel);
+    void attendPicked(List& work, const SparseSequence& sequence, int layer, int list, const float* queries,
+                      AttentionPart& part, const ParallelFor* parallel);
 
     SketchBasis m_basis;
     TierShape m_shape;

@@ -18,16 +18,6 @@ Result<void> inRange(const char* name, std::int64_t found, std::int64_t least, s
 
 } // namespace
 
-std::int64_t SparseSettings::tailStride(std::int64_t begin, std::int64_t end) const
-{
-    if (tailSample == 0)
-        return 0;
-    std::int64_t stride = 1;
-    while (multiples(begin, end, stride) > tailSample)
-        stride *= 2;
-    return stride;
-}
-
 Result<void> SparseSettings::check() const
 {
     constexpr std::int64_t mostTokens = std::int64_t{1} << 20;
@@ -39,7 +29,6 @@ Result<void> SparseSettings::check() const
     OCTAVO_CHECK(inRange("number of recent tokens", recent, 128, mostTokens));
     OCTAVO_CHECK(inRange("threshold", threshold, 0, std::int64_t{1} << 40));
     OCTAVO_CHECK(inRange("hot buffer in bytes", hotBufferBytes, 1024, std::int64_t{1} << 42));
-    OCTAVO_CHECK(inRange("sample of what is not picked", tailSample, 0, mostTokens));
     if (lookAt != 0.0 && !(lookAt >= 1.0 && lookAt <= 1e6))
         return Error{ErrorCode::InvalidArgument, "sparse attention's multiple of picks that are looked at is " +
                                                      std::to_string(lookAt) + ", expected 0 or at least 1"};

@@ -10,7 +10,7 @@ namespace octavo::engine {
 /// Which rows sparse attention reads.
 enum class PickRule {
     Largest,  ///< those with the largest keys; the rest is left out
-    Priority, ///< a sample by keys, whose rows stand for the rest
+    Priority, ///< a sample by keys, whose rows stand for the rest (sparse_attention.h)
 };
 
 /// How many rows sparse attention reads and how much it keeps at hand.
@@ -27,19 +27,15 @@ struct SparseSettings {
     bool perHead = true;               ///< one list per KV head; else one per layer
     std::int64_t hotBufferBytes = std::int64_t{64} << 20;
     /// Tokens whose whole sketch is looked at, as a multiple of the picks and for each query head; its first coordinates,
-    /// of all tokens, say which. 0: all tokens.
+    /// of all tokens, say which. 0, or where the largest are picked: all tokens.
     double lookAt = 2.0;
-    /// On a GPU. By priority, nats at 32,768 / 245,000 tokens and 1,000 positions of text: 0.0006 / 0.0021; the
-    /// largest: 0.0026 / 0.0262 (tests/bench/RESULTS.md).
+    /// By priority, on the CPU, nats from dense attention over the same rows at 32,768 tokens, 300 positions of text: 0.0001; the
+    /// largest: 0.0009. On a GPU, which keeps one list for all heads, at 32,768 / 245,000 tokens: 0.0006 / 0.0021; the largest:
+    /// 0.0026 / 0.0262 (tests/bench/RESULTS.md).
     PickRule pickRule = PickRule::Priority;
     /// Of a priority sample about this share goes to all tokens alike, whatever the sketch thinks of them: so none that it
-    /// thinks too little of stands for very many.
+    /// thinks too little of stands for very many. Between 0.05 and 0.2 errors are alike, 0 and 0.5 are worse.
     double priorityFloor = 0.1;
-    /// On the CPU, at most so many tokens, evenly spread over all that may be picked, stand for those that are not: their
-    /// exact scores and values, weighed up to the mass left out. 0: it is left out. At 32,768 tokens, 1,000 positions of
-    /// text, nats from dense int8 rows: 0.0014 without, 0.0010 with 512; dense int4 rows have 0.0009
-    /// (tests/bench/RESULTS.md).
-    int tailSample = 512;
     bool adaptive = false;             ///< raise K where the tail estimate is large
     /// A row whose picks leave a head more than this share of what it could pick from gets twice as many, up to 4 * topK.
     /// The sketch's scores of that row decide, so drafts that are rejected change nothing.
@@ -50,15 +46,6 @@ struct SparseSettings {
 
     /// Rows that are picked from so many tokens, unless there are fewer.
     int topKOf(std::int64_t tokens) const { return tokens < longRange ? topK : std::max(topK, longTopK); }
-
-    /// What the sample's tokens in [begin, end) are multiples of: as a context grows they stay the same tokens, then every
-    /// other of them. 0 without a sample.
-    std::int64_t tailStride(std::int64_t begin, std::int64_t end) const;
-    /// Multiples of `stride` in [begin, end).
-    static std::int64_t multiples(std::int64_t begin, std::int64_t end, std::int64_t stride)
-    {
-        return (end - 1 + stride) / stride - (begin - 1 + stride) / stride;
-    }
 
     /// Fails with InvalidArgument, naming the setting, what was found and what is possible.
     Result<void> check() const;

@@ -23,11 +23,26 @@ struct AttendWork {
         , scores(work)
         , valueScales(scores + std::int64_t(numQueries) * paddedRows)
         , weights(valueScales + std::int64_t(shape.groups()) * paddedRows)
+        , lifts(weights + std::int64_t(shape.groups()) * paddedRows)
+        , liftedShares(lifts + paddedRows)
     {}
+
+    // False where there are none.
+    bool takeLifts(const float* given, int numRows) const
+    {
+        if (!given)
+            return false;
+        std::copy_n(given, numRows, lifts);
+        std::fill(lifts + numRows, lifts + paddedRows, 0.0f);
+        return true;
+    }
+
     int paddedRows;
     float* scores;      // (numQueries, paddedRows), then e^(score - maximum)
     float* valueScales; // (paddedRows, groups)
     float* weights;     // (paddedRows, groups), of one query
+    float* lifts;        // (paddedRows)
+    float* liftedShares; // (paddedRows): of a row's weight, what its lift makes of it
 };
 
 float inverseOf(float top)
@@ -100,11 +115,22 @@ void softmaxPlain(float* scores, int numRows, float& maximum, float& sum)
     sum = sumLanes(sums);
 }
 
-[[gnu::always_inline]] inline void attendGeneric(RowShape shape, const std::uint8_t* const* rows, int numRows,
-                                                 const RowQuery* queries, int numQueries, float* workSpace, float* out,
-                                                 float* maximum, float* sum)
+float sumLiftedPlain(const float* weights, const float* shares, int numRows)
+{
+    float sums[lanes] = {};
+    for (int i = 0; i < numRows; ++i)
+        sums[i % lanes] += weights[i] * shares[i];
+    return sumLanes(sums);
+}
+
+[[gnu::always_inline]] inline void attendGeneric(RowShape shape, const std::uint8_t* const* rows, const float* lifts,
+                                                 int numRows, const RowQuery* queries, int numQueries,
+                                                 float* workSpace, float* out, float* maximum, float* sum, float* added)
 {
     const AttendWork work(shape, numRows, numQueries, workSpace);
+    const bool lifted = work.takeLifts(lifts, numRows);
+    for (int i = 0; lifted && i < numRows; ++i)
+        work.liftedShares[i] = 1.0f - expNonPositive(-lifts[i]);
     const int groups = shape.groups();
     for (int i = 0; i < numRows; ++i) {
         for (int g = 0; g < groups; ++g)
@@ -113,7 +139,10 @@ void softmaxPlain(float* scores, int numRows, float& maximum, float& sum)
     for (int q = 0; q < numQueries; ++q) {
         float* scores = work.scores + std::int64_t(q) * work.paddedRows;
         scoreRowsGeneric(shape, rows, numRows, queries[q], scores);
+        for (int i = 0; lifted && i < numRows; ++i)
+            scores[i] += work.lifts[i];
         softmaxPlain(scores, numRows, maximum[q], sum[q]);
+        added[q] = lifted ? sumLiftedPlain(scores, work.liftedShares, numRows) : 0.0f;
         float tops[8] = {};
         for (int i = 0; i < numRows; ++i) {
             for (int g = 0; g < groups; ++g) {
@@ -128,11 +157,12 @@ void softmaxPlain(float* scores, int numRows, float& maximum, float& sum)
 
 #if defined(__x86_64__)
 
-__attribute__((target("avx2,fma,f16c"))) void attendAvx2(RowShape shape, const std::uint8_t* const* rows, int numRows,
-                                                         const RowQuery* queries, int numQueries, float* work,
-                                                         float* out, float* maximum, float* sum)
+__attribute__((target("avx2,fma,f16c"))) void attendAvx2(RowShape shape, const std::uint8_t* const* rows,
+                                                         const float* lifts, int numRows, const RowQuery* queries,
+                                                         int numQueries, float* work, float* out, float* maximum,
+                                                         float* sum, float* added)
 {
-    attendGeneric(shape, rows, numRows, queries, numQueries, work, out, maximum, sum);
+    attendGeneric(shape, rows, lifts, numRows, queries, numQueries, work, out, maximum, sum, added);
 }
 
 OCTAVO_AVX512 inline void prefetchRow(const std::uint8_t* row)
@@ -218,6 +248,21 @@ OCTAVO_AVX512 void softmaxAvx512(float* scores, int numRows, int paddedRows, flo
         sums = _mm512_add_ps(sums, p);
     }
     sum = sumLanes16(sums);
+}
+
+OCTAVO_AVX512 void addLiftsAvx512(const float* lifts, int paddedRows, float* scores)
+{
+    for (int i = 0; i < paddedRows; i += lanes)
+        _mm512_storeu_ps(scores + i, _mm512_add_ps(_mm512_loadu_ps(scores + i), _mm512_loadu_ps(lifts + i)));
+}
+
+// Rows beyond the last weigh nothing.
+OCTAVO_AVX512 float sumLiftedAvx512(const float* weights, const float* shares, int paddedRows)
+{
+    __m512 sums = _mm512_setzero_ps();
+    for (int i = 0; i < paddedRows; i += lanes)
+        sums = _mm512_add_ps(sums, _mm512_mul_ps(_mm512_loadu_ps(weights + i), _mm512_loadu_ps(shares + i)));
+    return sumLanes16(sums);
 }
 
 // Four groups' numbers from four rows of them.
@@ -321,10 +366,16 @@ OCTAVO_AVX512 void addValuesAvx512(const std::uint8_t* const* rows, int paddedRo
 }
 
 // Rows of 256 values, as this project's models have them.
-OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, int numRows, const RowQuery* queries,
-                                int numQueries, float* workSpace, float* out, float* maximum, float* sum)
+OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, const float* lifts, int numRows,
+                                const RowQuery* queries, int numQueries, float* workSpace, float* out, float* maximum,
+                                float* sum, float* added)
 {
     const AttendWork work({256}, numRows, numQueries, workSpace);
+    const bool lifted = work.takeLifts(lifts, numRows);
+    for (int i = 0; lifted && i < work.paddedRows; i += lanes)
+        _mm512_storeu_ps(work.liftedShares + i,
+                         _mm512_sub_ps(_mm512_set1_ps(1.0f), expNonPositive16(_mm512_sub_ps(
+                                                                 _mm512_setzero_ps(), _mm512_loadu_ps(work.lifts + i)))));
     const std::uint8_t* rows[maxAttendRows];
     std::copy_n(givenRows, numRows, rows);
     std::fill(rows + numRows, rows + work.paddedRows, givenRows[0]); // their weights are 0
@@ -337,7 +388,10 @@ OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, int numRow
                         count == 2 ? scores + work.paddedRows : scores, work.valueScales);
         for (int i = 0; i < count; ++i) {
             float* own = scores + i * work.paddedRows;
+            if (lifted)
+                addLiftsAvx512(work.lifts, work.paddedRows, own);
             softmaxAvx512(own, numRows, work.paddedRows, maximum[q + i], sum[q + i]);
+            added[q + i] = lifted ? sumLiftedAvx512(own, work.liftedShares, work.paddedRows) : 0.0f;
             weighAvx512(own, work.valueScales, work.paddedRows, work.weights, weights[i].high, weights[i].low,
                         weights[i].tops, weights[i].offsets);
         }
@@ -372,18 +426,19 @@ RowQuery makeRowQuery(RowShape shape, const float* query, float attentionScale)
     return result;
 }
 
-void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, int numRows, const RowQuery* queries,
-                int numQueries, float* work, float* out, float* maximum, float* sum)
+void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, const float* lifts, int numRows,
+                const RowQuery* queries, int numQueries, float* work, float* out, float* maximum, float* sum,
+                float* added)
 {
 #if defined(__x86_64__)
     if (path == Path::Avx512 && shape.headDim == 256)
-        return attendAvx512(rows, numRows, queries, numQueries, work, out, maximum, sum);
+        return attendAvx512(rows, lifts, numRows, queries, numQueries, work, out, maximum, sum, added);
     if (path != Path::Plain)
-        return attendAvx2(shape, rows, numRows, queries, numQueries, work, out, maximum, sum);
+        return attendAvx2(shape, rows, lifts, numRows, queries, numQueries, work, out, maximum, sum, added);
 #else
     (void)path;
 #endif
-    attendGeneric(shape, rows, numRows, queries, numQueries, work, out, maximum, sum);
+    attendGeneric(shape, rows, lifts, numRows, queries, numQueries, work, out, maximum, sum, added);
 }
 
 void askForRows(RowShape shape, const std::uint8_t* const* rows, int numRows)

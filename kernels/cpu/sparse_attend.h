@@ -27,17 +27,21 @@ inline constexpr int maxAttendRows = 512;
 constexpr std::int64_t attendWorkFloats(RowShape shape, int numRows, int numQueries)
 {
     const std::int64_t rows = (numRows + 15) / 16 * 16;
-    return rows * (numQueries + 2 * shape.groups());
+    return rows * (numQueries + 2 + 2 * shape.groups());
 }
 
 /// Attention of `numQueries` queries over `numRows` (1 to maxAttendRows) rows, as one part of a softmax:
 ///   s[i] = scale * q . key[i];  maximum = max_i s[i];  sum = sum_i e^(s[i]-maximum);  out = sum_i e^(s[i]-maximum) value[i]
 ///
-/// Shapes   out: (numQueries, headDim); work: attendWorkFloats(); maximum, sum: (numQueries)
+/// With lifts (numRows), each >= 0, they are added to every query's scores; added = sum_i e^(s[i]-maximum) (1 - e^-lift[i])
+/// is what they add to the sum. Without, `lifts` is null and added 0.
+///
+/// Shapes   out: (numQueries, headDim); work: attendWorkFloats(); maximum, sum, added: (numQueries)
 /// Numerics products of a group are exact integers; e^s times a value's scale becomes a 15-bit integer relative to the
 ///          largest among these rows, as in dense attention.
-void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, int numRows, const RowQuery* queries,
-                int numQueries, float* work, float* out, float* maximum, float* sum);
+void attendRows(Path path, RowShape shape, const std::uint8_t* const* rows, const float* lifts, int numRows,
+                const RowQuery* queries, int numQueries, float* work, float* out, float* maximum, float* sum,
+                float* added);
 
 /// Asks for rows that will be read in a moment, all at once: memory serves many at a time.
 void askForRows(RowShape shape, const std::uint8_t* const* rows, int numRows);

@@ -270,7 +270,7 @@ std::int64_t keep(Path path, std::int64_t count, std::uint64_t limit, int numHea
     return keepPlain(count, limit, numHeads, stride, scratch);
 }
 
-float sumShares(Path path, const float* shares, std::int64_t n)
+float sumColumn(Path path, const float* shares, std::int64_t n)
 {
 #if defined(__x86_64__)
     if (path == Path::Avx512)
@@ -379,7 +379,17 @@ void selectLargest(Path path, const SharedScores& shared, std::int64_t n, std::i
     const std::int64_t taken = keep(path, found.count, limitOf(found, k, scratch), shared.numHeads, capacity, scratch);
     picks.assign(scratch.indices.begin(), scratch.indices.begin() + taken);
     for (int h = 0; h < shared.numHeads; ++h)
-        kept[h] = sumShares(path, scratch.shares.data() + h * capacity, taken);
+        kept[h] = sumColumn(path, scratch.shares.data() + h * capacity, taken);
+}
+
+void sumShares(const SharedScores& shared, const std::vector<std::int32_t>& tokens, float* sums)
+{
+    for (int h = 0; h < shared.numHeads; ++h) {
+        float parts[lanes] = {};
+        for (std::size_t i = 0; i < tokens.size(); ++i)
+            parts[i % lanes] += roughExp(std::min(0.0f, shared.scores[h][tokens[i]] - shared.logSums[h]));
+        sums[h] = sumLanes(parts);
+    }
 }
 
 } // namespace octavo::kernels::cpu

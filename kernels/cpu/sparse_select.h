@@ -45,4 +45,7 @@ struct SelectScratch {
 void selectLargest(Path path, const SharedScores& shared, std::int64_t n, std::int64_t k, SelectScratch& scratch,
                    std::vector<std::int32_t>& picks, float* kept);
 
+/// sums: (numHeads), of e^(score - logSum) over some tokens, each within 4%.
+void sumShares(const SharedScores& shared, const std::vector<std::int32_t>& tokens, float* sums);
+
 } // namespace octavo::kernels::cpu

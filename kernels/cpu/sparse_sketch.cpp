@@ -1,6 +1,7 @@
 #include "kernels/cpu/sparse_sketch.h"
 
 #include "kernels/cpu/sparse_avx512.h"
+#include "kernels/cpu/sparse_boost.h"
 
 #include <algorithm>
 #include <bit>
@@ -17,6 +18,10 @@ constexpr float steps[7] = {0.245f, 0.491f, 0.736f, 0.982f, 1.32f, 1.72f, 2.26f}
 // What each code stands for, in levelUnits of a deviation.
 constexpr float levelUnit = 1.0f / 32.0f;
 constexpr std::int8_t levels[16] = {-84, -63, -48, -37, -27, -20, -12, -4, 4, 12, 20, 27, 37, 48, 63, 84};
+// By how many of these a level rises with the two-bit code: the slope of the best line for a normal distribution.
+constexpr float leadStep = 31.6f;
+// Where a query's scores are all alike, its leads need a unit too: a smaller one tells nothing apart.
+constexpr float leastLeadUnit = 1e-6f;
 
 int codeOf(float x)
 {
@@ -91,22 +96,36 @@ void leadsPlain(int rank, const std::uint8_t* leads, std::int64_t numBlocks, std
     }
 }
 
+// Whether a token's position in a period lets its leads' scores pass any limit. Not all that do are candidates.
+bool mayPass(const LeadRule& rule, const std::int32_t* scores, int numQueries, std::int32_t token)
+{
+    for (int q = 0; q < numQueries; ++q) {
+        if (scores[q] >= rule.boostedLimits[q * boostPeriod + token % boostPeriod])
+            return true;
+    }
+    return false;
+}
+
 std::int64_t candidatesPlain(int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
-                             int numQueries, const std::int32_t* limits, std::int32_t first, std::int32_t* tokens,
-                             float* const* scores)
+                             int numQueries, const LeadRule& rule, std::int32_t first, std::int32_t* tokens,
+                             float* lacks, float* const* scores)
 {
     std::int64_t count = 0;
-    for (std::int64_t token = 0; token < numBlocks * sketchBlockTokens; ++token) {
+    for (std::int32_t token = 0; token < numBlocks * sketchBlockTokens; ++token) {
         const std::uint8_t* block = sketches.leads + token / sketchBlockTokens * leadBlockBytes(rank);
-        const int lane = int(token % sketchBlockTokens);
-        bool reaches = false;
+        const int lane = token % sketchBlockTokens;
+        std::int32_t leads[maxSharingHeads];
         for (int q = 0; q < numQueries; ++q)
-            reaches |= leadDot(rank, block, lane, queries[q]) >= limits[q];
-        if (!reaches)
+            leads[q] = leadDot(rank, block, lane, queries[q]);
+        if (!mayPass(rule, leads, numQueries, first + token))
             continue;
-        tokens[count] = first + std::int32_t(token);
+        const float lack = lackOf(rule, leads, numQueries);
+        if (boostOf(first + token) < lack)
+            continue;
+        tokens[count] = first + token;
+        lacks[count] = lack;
         for (int q = 0; q < numQueries; ++q)
-            scores[q][count] = wholeScore(rank, block, lane, sketches.rests + token * restBytes(rank), queries[q]);
+            scores[q][count] = wholeScore(rank, block, lane, sketches.rests + std::int64_t(token) * restBytes(rank), queries[q]);
         ++count;
     }
     return count;
@@ -285,26 +304,77 @@ OCTAVO_AVX512 void scoreAvx512(SketchView sketches, std::int64_t numBlocks, cons
     }
 }
 
+// boostOf() of sixteen tokens.
+OCTAVO_AVX512 inline __m512 boosts16(__m512i tokens)
+{
+    const __m512i cell = _mm512_slli_epi32(
+        _mm512_and_si512(_mm512_mullo_epi32(tokens, _mm512_set1_epi32(boostStep)), _mm512_set1_epi32(4095)), 12);
+    const __m512i within = _mm512_srli_epi32(
+        _mm512_add_epi32(_mm512_mullo_epi32(_mm512_srli_epi32(tokens, 12), _mm512_set1_epi32(std::int32_t(boostPeriodStep))),
+                         _mm512_set1_epi32(std::int32_t(0x80000000u))),
+        20);
+    const __m512 x = _mm512_add_ps(_mm512_cvtepi32_ps(_mm512_or_si512(cell, within)), _mm512_set1_ps(0.5f));
+    const __m512i bits = _mm512_castps_si512(x);
+    const __m512 one = _mm512_set1_ps(1.0f);
+    const __m512 t = _mm512_sub_ps(
+        _mm512_castsi512_ps(_mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi32(0x007FFFFF)), _mm512_set1_epi32(0x3F800000))), one);
+    __m512 p = _mm512_add_ps(_mm512_set1_ps(0.15053320f), _mm512_mul_ps(t, _mm512_set1_ps(-0.044873955f)));
+    p = _mm512_add_ps(_mm512_set1_ps(-0.26957801f), _mm512_mul_ps(t, p));
+    p = _mm512_add_ps(_mm512_set1_ps(0.44241858f), _mm512_mul_ps(t, p));
+    p = _mm512_add_ps(t, _mm512_mul_ps(_mm512_mul_ps(t, _mm512_sub_ps(one, t)), p));
+    const __m512 exponent = _mm512_cvtepi32_ps(_mm512_sub_epi32(_mm512_set1_epi32(151), _mm512_srli_epi32(bits, 23)));
+    return _mm512_mul_ps(_mm512_sub_ps(exponent, p), _mm512_set1_ps(0.69314718f));
+}
+
+// Tokens of a page that may be candidates, counted from its first, and the scores of their leads.
+template <int Q>
+struct Waiting {
+    static constexpr int room = 128;
+    alignas(64) std::int32_t tokens[room + 2 * sketchBlockTokens];
+    alignas(64) std::int32_t leads[Q][room + 2 * sketchBlockTokens];
+};
+
+// Moves the candidates of `rule` among the first `count` to the front, with what they lack, and returns how many there are.
+template <int Q>
+OCTAVO_AVX512 int keepCandidates(const LeadRule& rule, std::int32_t first, int count, Waiting<Q>& waiting, float* lacks)
+{
+    int kept = 0;
+    for (int i = 0; i < count; i += sketchBlockTokens) { // what is written has been read
+        const auto valid = count - i >= sketchBlockTokens ? __mmask16(0xFFFF) : __mmask16((1u << (count - i)) - 1);
+        const __m512i tokens = _mm512_load_si512(waiting.tokens + i);
+        __m512 lack = _mm512_set1_ps(rule.mostLack);
+        for (int q = 0; q < Q; ++q) {
+            const __m512i below = _mm512_sub_epi32(_mm512_set1_epi32(rule.limits[q]), _mm512_load_si512(waiting.leads[q] + i));
+            lack = _mm512_min_ps(lack, _mm512_mul_ps(_mm512_cvtepi32_ps(below), _mm512_set1_ps(rule.units[q])));
+        }
+        lack = _mm512_max_ps(lack, _mm512_setzero_ps());
+        const __m512 boosts = boosts16(_mm512_add_epi32(tokens, _mm512_set1_epi32(first)));
+        const __mmask16 hits = _mm512_mask_cmp_ps_mask(valid, boosts, lack, _CMP_GE_OQ);
+        _mm512_storeu_si512(waiting.tokens + kept, _mm512_maskz_compress_epi32(hits, tokens));
+        _mm512_storeu_ps(lacks + kept, _mm512_maskz_compress_ps(hits, lack));
+        kept += std::popcount(unsigned(hits));
+    }
+    return kept;
+}
+
 template <int Q>
 OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
-                                            const std::int32_t* limits, std::int32_t first, std::int32_t* tokens,
-                                            float* const* scores)
+                                            const LeadRule& rule, std::int32_t first, std::int32_t* tokens,
+                                            float* lacks, float* const* scores)
 {
     constexpr int together = Q <= 2 ? 2 : 1;
     const std::uint8_t* const end = sketches.leads + numBlocks * leadBlockBytes(64);
     const __m512i counting = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
-    __m512i least[Q];
-    for (int q = 0; q < Q; ++q)
-        least[q] = _mm512_set1_epi32(limits[q]);
     // Tokens are scored as soon as some wait, while their leads are near.
-    constexpr int room = 128;
-    alignas(64) std::int32_t waiting[room + 2 * sketchBlockTokens];
+    Waiting<Q> waiting;
     int count = 0, asked = 0;
     std::int64_t done = 0;
     const auto finish = [&]() OCTAVO_AVX512 {
+        count = keepCandidates<Q>(rule, first, count, waiting, lacks + done);
         for (int i = 0; i < count; i += sketchBlockTokens)
-            _mm512_storeu_si512(tokens + done + i, _mm512_add_epi32(_mm512_load_si512(waiting + i), _mm512_set1_epi32(first)));
-        scoreTokens<Q>(sketches, waiting, count, queries, scores, done);
+            _mm512_storeu_si512(tokens + done + i,
+                                _mm512_add_epi32(_mm512_load_si512(waiting.tokens + i), _mm512_set1_epi32(first)));
+        scoreTokens<Q>(sketches, waiting.tokens, count, queries, scores, done);
         done += count;
         count = asked = 0;
     };
@@ -314,31 +384,34 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
             for (int line = 0; line < together * leadBlockBytes(64); line += 64)
                 _mm_prefetch(reinterpret_cast<const char*>(block + leadsAhead + line), _MM_HINT_T0);
         }
-        __mmask16 hits[together] = {};
+        // No branch to guess wrong: a block without hits adds none.
+        const auto take = [&](std::int64_t of, const __m512i (&dot)[Q]) OCTAVO_AVX512 {
+            const std::int32_t token = std::int32_t(of) * sketchBlockTokens;
+            const std::int32_t* limits = rule.boostedLimits + ((first + token) & (boostPeriod - 1));
+            __mmask16 hits = 0;
+            for (int q = 0; q < Q; ++q)
+                hits = __mmask16(hits | _mm512_cmpge_epi32_mask(dot[q], _mm512_loadu_si512(limits + q * boostPeriod)));
+            _mm512_storeu_si512(waiting.tokens + count,
+                                _mm512_maskz_compress_epi32(hits, _mm512_add_epi32(counting, _mm512_set1_epi32(token))));
+            for (int q = 0; q < Q; ++q)
+                _mm512_storeu_si512(waiting.leads[q] + count, _mm512_maskz_compress_epi32(hits, dot[q]));
+            count += std::popcount(unsigned(hits));
+        };
         if (b + together <= numBlocks) {
             __m512i dot[together][Q];
             leadDots<Q, together>(block, queries, dot);
-            for (int i = 0; i < together; ++i) {
-                for (int q = 0; q < Q; ++q)
-                    hits[i] = __mmask16(hits[i] | _mm512_cmpge_epi32_mask(dot[i][q], least[q]));
-            }
+            for (int i = 0; i < together; ++i)
+                take(b + i, dot[i]);
         } else {
             __m512i dot[1][Q];
             leadDots<Q, 1>(block, queries, dot);
-            for (int q = 0; q < Q; ++q)
-                hits[0] = __mmask16(hits[0] | _mm512_cmpge_epi32_mask(dot[0][q], least[q]));
-        }
-        // No branch to guess wrong: a block without hits adds none.
-        for (int i = 0; i < together; ++i) {
-            const __m512i token = _mm512_add_epi32(counting, _mm512_set1_epi32(std::int32_t(b + i) * sketchBlockTokens));
-            _mm512_storeu_si512(waiting + count, _mm512_maskz_compress_epi32(hits[i], token));
-            count += std::popcount(unsigned(hits[i]));
+            take(b, dot[0]);
         }
         for (; asked + 4 <= count; asked += 4) { // most often once or not at all
             for (int i = 0; i < 4; ++i)
-                askForRest(sketches, waiting[asked + i]);
+                askForRest(sketches, waiting.tokens[asked + i]);
         }
-        if (count >= room)
+        if (count >= Waiting<Q>::room)
             finish();
     }
     finish();
@@ -420,23 +493,38 @@ OCTAVO_AVX2 void scoreAvx2(SketchView sketches, std::int64_t numBlocks, const Sk
 }
 
 OCTAVO_AVX2 std::int64_t candidatesAvx2(SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
-                                        int numQueries, const std::int32_t* limits, std::int32_t first,
-                                        std::int32_t* tokens, float* const* scores)
+                                        int numQueries, const LeadRule& rule, std::int32_t first, std::int32_t* tokens,
+                                        float* lacks, float* const* scores)
 {
     std::int64_t count = 0;
     for (std::int64_t half = 0; half < 2 * numBlocks; ++half) {
         const std::uint8_t* block = sketches.leads + half / 2 * leadBlockBytes(64);
+        const std::int32_t from = first + std::int32_t(8 * half);
+        const std::int32_t* limits = rule.boostedLimits + from % boostPeriod;
+        alignas(32) std::int32_t dots[maxSharingHeads][8];
         __m256i below = _mm256_set1_epi32(-1);
-        for (int q = 0; q < numQueries; ++q)
-            below = _mm256_and_si256(below, _mm256_cmpgt_epi32(_mm256_set1_epi32(limits[q]),
-                                                               leadDotsAvx2(block, int(half % 2), queries[q])));
+        for (int q = 0; q < numQueries; ++q) {
+            const __m256i dot = leadDotsAvx2(block, int(half % 2), queries[q]);
+            _mm256_store_si256(reinterpret_cast<__m256i*>(dots[q]), dot);
+            below = _mm256_and_si256(
+                below, _mm256_cmpgt_epi32(
+                           _mm256_loadu_si256(reinterpret_cast<const __m256i*>(limits + q * boostPeriod)), dot));
+        }
         unsigned left = ~unsigned(_mm256_movemask_ps(_mm256_castsi256_ps(below))) & 0xFF;
-        for (; left != 0; left &= left - 1, ++count) {
-            const std::int64_t token = 8 * half + std::countr_zero(left);
-            tokens[count] = first + std::int32_t(token);
+        for (; left != 0; left &= left - 1) {
+            const int lane = std::countr_zero(left);
+            std::int32_t leads[maxSharingHeads];
             for (int q = 0; q < numQueries; ++q)
-                scores[q][count] = wholeScoreAvx2(block, int(token % sketchBlockTokens),
-                                                  sketches.rests + token * restBytes(64), queries[q]);
+                leads[q] = dots[q][lane];
+            const float lack = lackOf(rule, leads, numQueries);
+            if (boostOf(from + lane) < lack)
+                continue;
+            tokens[count] = from + lane;
+            lacks[count] = lack;
+            for (int q = 0; q < numQueries; ++q)
+                scores[q][count] = wholeScoreAvx2(block, int(half % 2) * 8 + lane,
+                                                  sketches.rests + (8 * half + lane) * restBytes(64), queries[q]);
+            ++count;
         }
     }
     return count;
@@ -531,6 +619,7 @@ SketchQuery makeSketchQuery(int rank, const float* coordinates, const float* dev
             query.ordered[rank / 4 * f + b] = query.codes[coordinateAt(rank, b, f)];
     }
     query.scale = scale * levelUnit * attentionScale;
+    query.leadUnit = std::max(leadStep * query.scale, leastLeadUnit);
     return query;
 }
 
@@ -581,25 +670,25 @@ void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t num
 }
 
 std::int64_t scoreCandidates(Path path, int rank, SketchView sketches, std::int64_t numBlocks,
-                             const SketchQuery* queries, int numQueries, const std::int32_t* limits,
-                             std::int32_t first, std::int32_t* tokens, float* const* scores)
+                             const SketchQuery* queries, int numQueries, const LeadRule& rule, std::int32_t first,
+                             std::int32_t* tokens, float* lacks, float* const* scores)
 {
 #if defined(__x86_64__)
     if (isFor(Path::Avx2, path, rank))
-        return candidatesAvx2(sketches, numBlocks, queries, numQueries, limits, first, tokens, scores);
+        return candidatesAvx2(sketches, numBlocks, queries, numQueries, rule, first, tokens, lacks, scores);
     if (isFor(Path::Avx512, path, rank)) {
         switch (numQueries) {
-        case 1: return candidatesAvx512<1>(sketches, numBlocks, queries, limits, first, tokens, scores);
-        case 2: return candidatesAvx512<2>(sketches, numBlocks, queries, limits, first, tokens, scores);
-        case 4: return candidatesAvx512<4>(sketches, numBlocks, queries, limits, first, tokens, scores);
-        case 6: return candidatesAvx512<6>(sketches, numBlocks, queries, limits, first, tokens, scores);
-        case 8: return candidatesAvx512<8>(sketches, numBlocks, queries, limits, first, tokens, scores);
+        case 1: return candidatesAvx512<1>(sketches, numBlocks, queries, rule, first, tokens, lacks, scores);
+        case 2: return candidatesAvx512<2>(sketches, numBlocks, queries, rule, first, tokens, lacks, scores);
+        case 4: return candidatesAvx512<4>(sketches, numBlocks, queries, rule, first, tokens, lacks, scores);
+        case 6: return candidatesAvx512<6>(sketches, numBlocks, queries, rule, first, tokens, lacks, scores);
+        case 8: return candidatesAvx512<8>(sketches, numBlocks, queries, rule, first, tokens, lacks, scores);
         default: break;
         }
     }
 #endif
     (void)path;
-    return candidatesPlain(rank, sketches, numBlocks, queries, numQueries, limits, first, tokens, scores);
+    return candidatesPlain(rank, sketches, numBlocks, queries, numQueries, rule, first, tokens, lacks, scores);
 }
 
 } // namespace octavo::kernels::cpu

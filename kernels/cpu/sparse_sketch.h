@@ -13,6 +13,7 @@
 ///          At rank 64 a token takes 32 bytes, 12 of them leads.
 
 #include "kernels/cpu/cpu_features.h"
+#include "kernels/cpu/sparse_priority.h"
 
 #include <algorithm>
 #include <cstddef>
@@ -52,6 +53,7 @@ struct SketchQuery {
     alignas(64) std::int8_t codes[maxSketchRank] = {};   ///< by coordinate
     alignas(64) std::int8_t ordered[maxSketchRank] = {}; ///< by field, then byte
     float scale = 0.0f;      ///< of the codes' products, times the attention's own scale
+    float leadUnit = 0.0f;   ///< by what a score rises, on average, with that of its leads by one
     std::int32_t offset = 0; ///< what a product has too much since keys are taken plus 128
 };
 
@@ -78,12 +80,13 @@ void askForCandidates(int rank, SketchView sketches, std::int64_t numBlocks);
 void scoreLeads(Path path, int rank, const std::uint8_t* leads, std::int64_t numBlocks, std::int64_t stride,
                 const SketchQuery* queries, int numQueries, std::int32_t* const* scores);
 
-/// The tokens whose score by the leads reaches any query's limit, ascending, and their scores by the whole sketch, as
-/// scoreSketches() has them. Returns how many there are.
+/// The candidates of `rule`, ascending, what their leads lack, and their scores by the whole sketch, as scoreSketches() has
+/// them. Returns how many there are.
 ///
-/// Shapes   limits: (numQueries); tokens, counted from `first`: room for 16 * numBlocks + 16; scores: the same room each
+/// Shapes   first: the view's first token, a multiple of 16; tokens, lacks: room for 16 * numBlocks + 16; scores: the same
+///          room each
 std::int64_t scoreCandidates(Path path, int rank, SketchView sketches, std::int64_t numBlocks,
-                             const SketchQuery* queries, int numQueries, const std::int32_t* limits,
-                             std::int32_t first, std::int32_t* tokens, float* const* scores);
+                             const SketchQuery* queries, int numQueries, const LeadRule& rule, std::int32_t first,
+                             std::int32_t* tokens, float* lacks, float* const* scores);
 
 } // namespace octavo::kernels::cpu

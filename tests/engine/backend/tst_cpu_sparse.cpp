@@ -48,7 +48,6 @@ private:
         options.sparse = mode;
         options.sparseSettings.topK = topK;
         options.sparseSettings.recent = 256;
-        options.sparseSettings.tailSample = 64;
         options.sparseSettings.hotBufferBytes = 2 << 20;
         options.sketchBasis = m_basis;
         auto made = CpuBackend::create(m_model.config, m_model.weights, options);
@@ -339,8 +338,8 @@ void TestCpuSparse::settingsThatCannotWorkAreRefused()
     QVERIFY(refused([](SparseSettings& settings) { settings.threshold = -1; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.hotBufferBytes = 100; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.adaptiveTail = 1.5; }));
-    QVERIFY(refused([](SparseSettings& settings) { settings.tailSample = -1; }));
-    QVERIFY(refused([](SparseSettings& settings) { settings.priorityFloor = 1.5; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.priorityFloor = -0.1; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.priorityFloor = 1.1; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.longTopK = -1; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.longRange = -1; }));
     QVERIFY(SparseSettings().check());

@@ -36,14 +36,17 @@ float peakOf(const float* x, int n)
 }
 
 void attend(Path path, RowShape shape, const std::vector<const std::uint8_t*>& rows, const std::vector<float>& queries,
-            float scale, float* out, float* maximum, float* sum)
+            float scale, float* out, float* maximum, float* sum, const std::vector<float>& lifts = {},
+            float* added = nullptr)
 {
     const int count = int(queries.size()) / shape.headDim, numRows = int(rows.size());
     std::vector<RowQuery> prepared;
     for (int q = 0; q < count; ++q)
         prepared.push_back(makeRowQuery(shape, queries.data() + q * shape.headDim, scale));
     std::vector<float> work(std::size_t(attendWorkFloats(shape, numRows, count)));
-    attendRows(path, shape, rows.data(), numRows, prepared.data(), count, work.data(), out, maximum, sum);
+    std::vector<float> some(static_cast<std::size_t>(count));
+    attendRows(path, shape, rows.data(), lifts.empty() ? nullptr : lifts.data(), numRows, prepared.data(), count,
+               work.data(), out, maximum, sum, added ? added : some.data());
 }
 
 } // namespace
@@ -224,10 +227,14 @@ void TestSparseRows::attentionMatchesTheFormulaInDouble_data()
     QTest::addColumn<int>("headDim");
     QTest::addColumn<int>("rows");
     QTest::addColumn<int>("queries");
+    QTest::addColumn<bool>("lifted");
     for (const int headDim : {64, 128, 256}) {
         for (const int rows : {1, 17, 512}) {
-            for (const int queries : {1, 2, 6, 7})
-                QTest::addRow("headDim=%d rows=%d queries=%d", headDim, rows, queries) << headDim << rows << queries;
+            for (const int queries : {1, 2, 6, 7}) {
+                for (const bool lifted : {false, true})
+                    QTest::addRow("headDim=%d rows=%d queries=%d lifted=%d", headDim, rows, queries, lifted)
+                        << headDim << rows << queries << lifted;
+            }
         }
     }
 }
@@ -237,6 +244,7 @@ void TestSparseRows::attentionMatchesTheFormulaInDouble()
     QFETCH(int, headDim);
     QFETCH(int, rows);
     QFETCH(int, queries);
+    QFETCH(bool, lifted);
     const RowShape shape{headDim};
     const auto d = std::size_t(headDim);
     std::vector<std::vector<std::uint8_t>> storage;
@@ -249,18 +257,22 @@ void TestSparseRows::attentionMatchesTheFormulaInDouble()
     }
     const auto q = randomFloats(std::size_t(queries) * d, 9, 2.0f);
     const float scale = 1.0f / std::sqrt(float(headDim));
-    std::vector<float> out(std::size_t(queries) * d), maximum(9), sum(9);
-    attend(Path::Plain, shape, pointers, q, scale, out.data(), maximum.data(), sum.data());
+    std::vector<float> out(std::size_t(queries) * d), maximum(9), sum(9), added(9, -1.0f), lifts;
+    for (int i = 0; lifted && i < rows; ++i)
+        lifts.push_back(std::max(0.0f, float(i % 7) - 2.0f)); // most none
+    attend(bestPath(), shape, pointers, q, scale, out.data(), maximum.data(), sum.data(), lifts, added.data());
 
     std::vector<float> key(d), value(d);
     for (int h = 0; h < queries; ++h) {
         std::vector<double> s(static_cast<std::size_t>(rows)), wanted(d);
-        double total = 0;
+        double total = 0, plain = 0;
         for (int i = 0; i < rows; ++i) {
             dequantizeInt4(shape, pointers[std::size_t(i)], key.data(), value.data());
             for (std::size_t j = 0; j < d; ++j)
                 s[std::size_t(i)] += double(key[j]) * double(q[std::size_t(h) * d + j]);
             s[std::size_t(i)] = std::exp(s[std::size_t(i)] * double(scale));
+            plain += s[std::size_t(i)];
+            s[std::size_t(i)] *= lifted ? std::exp(double(lifts[std::size_t(i)])) : 1.0;
             total += s[std::size_t(i)];
             for (std::size_t j = 0; j < d; ++j)
                 wanted[j] += s[std::size_t(i)] * double(value[j]);
@@ -272,6 +284,9 @@ void TestSparseRows::attentionMatchesTheFormulaInDouble()
         }
         const double logSum = double(maximum[std::size_t(h)]) + std::log(double(sum[std::size_t(h)]));
         QVERIFY(std::abs(logSum - std::log(total)) < 5e-4);
+        const double share = double(added[std::size_t(h)]) / double(sum[std::size_t(h)]);
+        QVERIFY(std::abs(share - (1.0 - plain / total)) < 5e-4);
+        QVERIFY(lifted || added[std::size_t(h)] == 0.0f);
     }
 }
 
@@ -291,9 +306,11 @@ void TestSparseRows::allPathsGiveTheSameBits()
         }
         const auto q = randomFloats(queries * d, 77);
         const auto run = [&](Path path) {
-            std::vector<float> out(queries * d + 2 * queries);
+            std::vector<float> out(queries * d + 3 * queries), lifts(rows);
+            for (std::size_t i = 0; i < rows; ++i)
+                lifts[i] = std::max(0.0f, std::sin(float(i)));
             attend(path, shape, pointers, q, 0.07f, out.data(), out.data() + queries * d,
-                   out.data() + queries * d + queries);
+                   out.data() + queries * d + queries, lifts, out.data() + queries * d + 2 * queries);
             return out;
         };
         const auto plain = run(Path::Plain);

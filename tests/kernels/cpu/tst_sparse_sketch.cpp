@@ -1,5 +1,6 @@
 #include "kernels/cpu/sparse_sketch.h"
 
+#include "kernels/cpu/sparse_boost.h"
 #include "tests/kernels/cpu/sparse_paths.h"
 
 #include <QTest>
@@ -101,8 +102,8 @@ private slots:
     void writingALaneLeavesTheOthers();
     void scoresAreTheProductsOfWhatIsKept_data();
     void scoresAreTheProductsOfWhatIsKept();
-    void candidatesAreTheTokensWhoseLeadsReachALimit_data() { scoresAreTheProductsOfWhatIsKept_data(); }
-    void candidatesAreTheTokensWhoseLeadsReachALimit();
+    void candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack_data() { scoresAreTheProductsOfWhatIsKept_data(); }
+    void candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack();
     void leadsFindWhatTheWholeSketchPutsFirst();
     void oddValuesNeverFault();
 };
@@ -205,46 +206,57 @@ void TestSparseSketch::scoresAreTheProductsOfWhatIsKept()
         QVERIFY2(allScores(path, store, blocks, q) == plain, pathName(path).data());
 }
 
-void TestSparseSketch::candidatesAreTheTokensWhoseLeadsReachALimit()
+void TestSparseSketch::candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack()
 {
     QFETCH(int, rank);
     QFETCH(int, queries);
     constexpr int blocks = 37; // no multiple of what a kernel takes at once
     constexpr std::size_t tokens = 16 * blocks, room = tokens + 16;
+    constexpr std::int32_t first = 4096 * 3 - 160; // a period ends among them
     const Store store(rank, blocks);
     const auto q = store.queries(queries);
     const auto whole = allScores(Path::Plain, store, blocks, q);
     std::vector<std::int32_t> leads(std::size_t(queries) * tokens);
     scoreLeads(Path::Plain, rank, store.leads.data(), blocks, 1, q.data(), queries, rowsOf(leads, queries, tokens).data());
-    for (const double share : {0.0, 0.02, 0.5, 1.0}) {
-        std::vector<std::int32_t> limits;
+    for (const auto& [share, mostLack] : {std::pair{0.0, 30.0f}, {0.02, 4.0f}, {0.02, 30.0f}, {0.5, 6.0f}, {1.0, 30.0f}}) {
+        std::vector<std::int32_t> limits, boosted(std::size_t(queries) * boostPeriod);
+        std::vector<float> units;
         for (int i = 0; i < queries; ++i) {
             std::vector<std::int32_t> sorted(leads.begin() + std::ptrdiff_t(std::size_t(i) * tokens),
                                              leads.begin() + std::ptrdiff_t(std::size_t(i + 1) * tokens));
             std::ranges::sort(sorted, std::greater<>{});
             limits.push_back(share == 0.0 ? sorted.front() + 1 : sorted[std::size_t(share * double(tokens - 1))]);
+            units.push_back(i == 0 ? 1e-6f : q[std::size_t(i)].leadUnit); // one that tells nothing apart
+            fillBoostedLimits(Path::Plain, limits.back(), units.back(), mostLack, &boosted[std::size_t(i) * boostPeriod]);
         }
+        const LeadRule rule{limits.data(), units.data(), mostLack, boosted.data()};
+        // The definition, without the limits by position.
         std::vector<std::int32_t> wanted;
+        std::vector<float> lacking;
         for (std::size_t t = 0; t < tokens; ++t) {
-            bool reaches = false;
+            double lack = double(mostLack);
             for (std::size_t i = 0; i < std::size_t(queries); ++i)
-                reaches |= leads[i * tokens + t] >= limits[i];
-            if (reaches)
-                wanted.push_back(1000 + std::int32_t(t));
+                lack = std::min(lack, double(float(limits[i] - leads[i * tokens + t]) * units[i]));
+            if (double(boostOf(first + std::int32_t(t))) < lack)
+                continue;
+            wanted.push_back(first + std::int32_t(t));
+            lacking.push_back(float(std::max(0.0, lack)));
         }
         auto paths = octavo::test::fasterPaths();
         paths.push_back(Path::Plain);
         for (const Path path : paths) {
             std::vector<std::int32_t> found(room);
-            std::vector<float> scores(std::size_t(queries) * room);
+            std::vector<float> scores(std::size_t(queries) * room), lacks(room);
             const std::int64_t count =
-                scoreCandidates(path, rank, store.view(), blocks, q.data(), queries, limits.data(), 1000, found.data(),
-                                rowsOf(scores, queries, room).data());
+                scoreCandidates(path, rank, store.view(), blocks, q.data(), queries, rule, first, found.data(),
+                                lacks.data(), rowsOf(scores, queries, room).data());
             found.resize(std::size_t(count));
+            lacks.resize(std::size_t(count));
             QVERIFY2(found == wanted, pathName(path).data());
+            QVERIFY2(lacks == lacking, pathName(path).data());
             for (std::size_t i = 0; i < std::size_t(queries); ++i) {
                 for (std::size_t c = 0; c < found.size(); ++c)
-                    QCOMPARE(scores[i * room + c], whole[i * tokens + std::size_t(found[c] - 1000)]);
+                    QCOMPARE(scores[i * room + c], whole[i * tokens + std::size_t(found[c] - first)]);
             }
         }
     }
