@@ -146,7 +146,7 @@ private slots:
         QTest::newRow("bad sparse mode") << QStringList{"generate", "--prompt", "a", "--sparse", "maybe"};
         QTest::newRow("no such kind of device") << QStringList{"generate", "--prompt", "a", "--device", "tpu"};
         QTest::newRow("no number of a GPU") << QStringList{"generate", "--prompt", "a", "--device", "cuda:-1"};
-        QTest::newRow("more threads than help") << QStringList{"generate", "--prompt", "a", "--threads", "1024"};
+        QTest::newRow("more threads than help") << QStringList{"generate", "--prompt", "a", "--threads", "65536"};
         QTest::newRow("empty folder for contexts") << QStringList{"generate", "--prompt", "a", "--saved-contexts", ""};
     }
 
