@@ -3,10 +3,11 @@
 /// The number of a token that decides, with what attention gives it, whether a priority sample takes it. It depends on
 /// the token's position alone and never changes, so that steps in a row take mostly the same tokens.
 ///
-/// Numbers are u = (n + 1/2) / 2^24 with a different n for each of 2^24 positions. Their upper 12 bits run through the
-/// multiples of the golden ratio, so any stretch of a context has small and large ones alike, and repeat every boostPeriod
-/// positions; the lower 12 bits do the same from period to period, so that even of tokens that are taken one in a hundred
-/// thousand times the right share is. What is added to a token's key is its boost, -log u.
+/// Numbers are u = (n + 1/2) / 2^24 with a different n for each of 2^24 tokens. Their upper 12 bits run through the
+/// multiples of the golden ratio, so any stretch of a context has small and large ones alike, and do so again in every
+/// period of 4,096 tokens, from another place on: rows that lie a power of two of bytes apart would share a cache's set. The
+/// lower 12 bits differ from period to period, so that even of tokens that are taken one in a hundred thousand times the
+/// right share is. What is added to a token's key is its boost, -log u.
 
 #include <bit>
 #include <cstdint>
@@ -15,8 +16,16 @@ namespace octavo::kernels::cpu {
 
 inline constexpr int boostPeriod = 4096;
 
-/// (2531 / 4096 and 2654435769 / 2^32 are the golden ratio.)
-inline constexpr std::uint32_t boostStep = 2531, boostPeriodStep = 2654435769u;
+/// (2531 / 4096, 2528 / 4096 and 2654435769 / 2^32 are the golden ratio.) The places of 16 tokens from a multiple of 16 on
+/// follow each other.
+inline constexpr std::uint32_t boostStep = 2531, boostShift = 2528, boostFineStep = 2654435769u;
+
+/// A token's place in its period, below boostPeriod.
+constexpr std::int32_t boostPlace(std::int32_t token)
+{
+    const auto t = std::uint32_t(token);
+    return std::int32_t((t + (t >> 12) * boostShift) & 4095u);
+}
 
 /// -log(x / 2^24) within 4e-5, for 2^-1 <= x <= 2^24.
 inline float negLog24(float x)
@@ -31,10 +40,10 @@ inline float negLog24(float x)
 }
 
 /// n of a token.
-inline std::uint32_t boostNumber(std::int32_t token)
+constexpr std::uint32_t boostNumber(std::int32_t token)
 {
-    const auto t = std::uint32_t(token);
-    return ((t * boostStep) & 4095u) << 12 | ((t >> 12) * boostPeriodStep + 0x80000000u) >> 20;
+    const std::uint32_t coarse = std::uint32_t(boostPlace(token)) * boostStep & 4095u;
+    return coarse << 12 | ((std::uint32_t(token) >> 12) * boostFineStep + 0x80000000u) >> 20;
 }
 
 inline float boostOf(std::int32_t token)
@@ -42,11 +51,10 @@ inline float boostOf(std::int32_t token)
     return negLog24(float(std::int32_t(boostNumber(token))) + 0.5f);
 }
 
-/// The largest boost of a token at this position of a period, whichever the period.
-inline float boostBound(std::int32_t position)
+/// The largest boost of a token at this place, whichever the period.
+inline float boostBound(std::int32_t place)
 {
-    const auto cell = std::int32_t((std::uint32_t(position) * boostStep) & 4095u);
-    return negLog24(float(cell << 12) + 0.5f);
+    return negLog24(float(std::int32_t((std::uint32_t(place) * boostStep & 4095u) << 12)) + 0.5f);
 }
 
 } // namespace octavo::kernels::cpu

@@ -13,6 +13,10 @@ namespace {
 constexpr std::int32_t always = std::numeric_limits<std::int32_t>::min();
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
+// Added to sums of keys and boosts, which are between -60 and 60 where they matter: numbers of the same few exponents are
+// spread evenly over selectLargest()'s bins.
+constexpr float shift = 96.0f;
+
 // Loops that every path compiles for itself: of the same operations in the same order, so of the same bits.
 
 [[gnu::always_inline]] inline void fillGeneric(std::int32_t limit, float unit, float mostLack, std::int32_t* out)
@@ -48,10 +52,10 @@ constexpr float lowest = -std::numeric_limits<float>::infinity();
     }
     if (of.tokens) {
         for (std::int64_t i = 0; i < n; ++i)
-            boosted[i] = keys[i] + boostOf(of.tokens[i]);
+            boosted[i] = keys[i] + boostOf(of.tokens[i]) + shift;
     } else {
         for (std::int64_t i = 0; i < n; ++i)
-            boosted[i] = keys[i] + boostOf(of.first + std::int32_t(i));
+            boosted[i] = keys[i] + boostOf(of.first + std::int32_t(i)) + shift;
     }
 }
 
@@ -171,7 +175,7 @@ void selectByPriority(Path path, const PriorityTokens& of, std::int64_t k, Prior
         auto least = picks.begin();
         for (auto pick = picks.begin(); pick != picks.end(); ++pick)
             least = boosted[*pick] <= boosted[*least] ? pick : least;
-        tau = boosted[*least];
+        tau = boosted[*least] - shift;
         picks.erase(least);
     }
     lifts.resize(picks.size());

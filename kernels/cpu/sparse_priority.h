@@ -26,14 +26,14 @@ struct LeadRule {
     const std::int32_t* limits = nullptr;  ///< (numQueries)
     const float* units = nullptr;          ///< (numQueries): nats of one
     float mostLack = 0.0f;
-    /// (numQueries, boostPeriod), by fillBoostedLimits(): turns most tokens down by their place within a period alone.
+    /// (numQueries, boostPeriod), by fillBoostedLimits(): turns most tokens down by their place in a period alone.
     const std::int32_t* boostedLimits = nullptr;
 };
 
 /// What max(0, ...) of a token lacks: of its leads' scores, (numQueries).
 float lackOf(const LeadRule& rule, const std::int32_t* scores, int numQueries);
 
-/// out[p] = the least score by the leads that a candidate at position p of a period can have. out: (boostPeriod)
+/// out[p] = the least score by the leads that a candidate at place p of a period can have. out: (boostPeriod)
 void fillBoostedLimits(Path path, std::int32_t limit, float unit, float mostLack, std::int32_t* out);
 
 /// Adds to n scores by the leads, of any tokens, the boosts of n tokens in a row: numbers spread as evenly as can be, so

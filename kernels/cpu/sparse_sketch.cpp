@@ -96,11 +96,11 @@ void leadsPlain(int rank, const std::uint8_t* leads, std::int64_t numBlocks, std
     }
 }
 
-// Whether a token's position in a period lets its leads' scores pass any limit. Not all that do are candidates.
+// Whether a token's place in a period lets its leads' scores pass any limit. Not all that do are candidates.
 bool mayPass(const LeadRule& rule, const std::int32_t* scores, int numQueries, std::int32_t token)
 {
     for (int q = 0; q < numQueries; ++q) {
-        if (scores[q] >= rule.boostedLimits[q * boostPeriod + token % boostPeriod])
+        if (scores[q] >= rule.boostedLimits[q * boostPeriod + boostPlace(token)])
             return true;
     }
     return false;
@@ -307,13 +307,15 @@ OCTAVO_AVX512 void scoreAvx512(SketchView sketches, std::int64_t numBlocks, cons
 // boostOf() of sixteen tokens.
 OCTAVO_AVX512 inline __m512 boosts16(__m512i tokens)
 {
-    const __m512i cell = _mm512_slli_epi32(
-        _mm512_and_si512(_mm512_mullo_epi32(tokens, _mm512_set1_epi32(boostStep)), _mm512_set1_epi32(4095)), 12);
-    const __m512i within = _mm512_srli_epi32(
-        _mm512_add_epi32(_mm512_mullo_epi32(_mm512_srli_epi32(tokens, 12), _mm512_set1_epi32(std::int32_t(boostPeriodStep))),
+    const __m512i period = _mm512_srli_epi32(tokens, 12), low = _mm512_set1_epi32(4095);
+    const __m512i place = _mm512_add_epi32(tokens, _mm512_mullo_epi32(period, _mm512_set1_epi32(boostShift)));
+    const __m512i coarse = _mm512_slli_epi32(
+        _mm512_and_si512(_mm512_mullo_epi32(place, _mm512_set1_epi32(boostStep)), low), 12);
+    const __m512i fine = _mm512_srli_epi32(
+        _mm512_add_epi32(_mm512_mullo_epi32(period, _mm512_set1_epi32(std::int32_t(boostFineStep))),
                          _mm512_set1_epi32(std::int32_t(0x80000000u))),
         20);
-    const __m512 x = _mm512_add_ps(_mm512_cvtepi32_ps(_mm512_or_si512(cell, within)), _mm512_set1_ps(0.5f));
+    const __m512 x = _mm512_add_ps(_mm512_cvtepi32_ps(_mm512_or_si512(coarse, fine)), _mm512_set1_ps(0.5f));
     const __m512i bits = _mm512_castps_si512(x);
     const __m512 one = _mm512_set1_ps(1.0f);
     const __m512 t = _mm512_sub_ps(
@@ -387,7 +389,7 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
         // No branch to guess wrong: a block without hits adds none.
         const auto take = [&](std::int64_t of, const __m512i (&dot)[Q]) OCTAVO_AVX512 {
             const std::int32_t token = std::int32_t(of) * sketchBlockTokens;
-            const std::int32_t* limits = rule.boostedLimits + ((first + token) & (boostPeriod - 1));
+            const std::int32_t* limits = rule.boostedLimits + boostPlace(first + token);
             __mmask16 hits = 0;
             for (int q = 0; q < Q; ++q)
                 hits = __mmask16(hits | _mm512_cmpge_epi32_mask(dot[q], _mm512_loadu_si512(limits + q * boostPeriod)));
@@ -500,7 +502,7 @@ OCTAVO_AVX2 std::int64_t candidatesAvx2(SketchView sketches, std::int64_t numBlo
     for (std::int64_t half = 0; half < 2 * numBlocks; ++half) {
         const std::uint8_t* block = sketches.leads + half / 2 * leadBlockBytes(64);
         const std::int32_t from = first + std::int32_t(8 * half);
-        const std::int32_t* limits = rule.boostedLimits + from % boostPeriod;
+        const std::int32_t* limits = rule.boostedLimits + boostPlace(from);
         alignas(32) std::int32_t dots[maxSharingHeads][8];
         __m256i below = _mm256_set1_epi32(-1);
         for (int q = 0; q < numQueries; ++q) {
