@@ -3,7 +3,7 @@
 /// The number of a token that decides, with what attention gives it, whether a priority sample takes it. It depends on
 /// the token's position alone and never changes, so that steps in a row take mostly the same tokens.
 ///
-/// Numbers are u = (n + 1/2) / 2^24 with a different n for each of 2^24 tokens. Their upper 12 bits run through the
+/// Numbers are u = (n + 1/2) / 2^24 with a different n for each of the first 2^20 tokens. Their upper 12 bits run through the
 /// multiples of the golden ratio, so any stretch of a context has small and large ones alike, and do so again in every
 /// period of 4,096 tokens, from another place on: rows that lie a power of two of bytes apart would share a cache's set. The
 /// lower 12 bits differ from period to period, so that even of tokens that are taken one in a hundred thousand times the

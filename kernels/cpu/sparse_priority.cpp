@@ -17,23 +17,45 @@ constexpr float lowest = -std::numeric_limits<float>::infinity();
 // spread evenly over selectLargest()'s bins.
 constexpr float shift = 96.0f;
 
+// Of a period's places, by which every row of queries asks: boostBound(), and boostOf() of the first period.
+struct PeriodBoosts {
+    float bounds[boostPeriod], boosts[boostPeriod];
+
+    PeriodBoosts()
+    {
+        for (std::int32_t p = 0; p < boostPeriod; ++p) {
+            bounds[p] = boostBound(p);
+            boosts[p] = boostOf(p);
+        }
+    }
+};
+
+const PeriodBoosts& periodBoosts()
+{
+    static const PeriodBoosts period;
+    return period;
+}
+
 // Loops that every path compiles for itself: of the same operations in the same order, so of the same bits.
 
 [[gnu::always_inline]] inline void fillGeneric(std::int32_t limit, float unit, float mostLack, std::int32_t* out)
 {
     const float inverse = 1.0f / unit;
+    const float* bounds = periodBoosts().bounds;
     for (std::int32_t p = 0; p < boostPeriod; ++p) {
-        const float bound = boostBound(p);
-        const std::int32_t least = limit - std::int32_t(bound * inverse) - 1;
-        out[p] = bound >= mostLack ? always : least;
+        const std::int32_t least = limit - std::int32_t(bounds[p] * inverse) - 1;
+        out[p] = bounds[p] >= mostLack ? always : least;
     }
 }
 
 [[gnu::always_inline]] inline void addBoostsGeneric(float unit, std::int32_t* scores, std::int64_t n)
 {
     const float inverse = 1.0f / unit;
-    for (std::int64_t i = 0; i < n; ++i)
-        scores[i] += std::int32_t(boostOf(std::int32_t(i)) * inverse);
+    const float* boosts = periodBoosts().boosts;
+    for (; n > 0; scores += boostPeriod, n -= boostPeriod) {
+        for (std::int64_t i = 0; i < (n < boostPeriod ? n : boostPeriod); ++i)
+            scores[i] += std::int32_t(boosts[i] * inverse);
+    }
 }
 
 [[gnu::always_inline]] inline void keysGeneric(const PriorityTokens& of, float* keys, float* boosted)

@@ -36,8 +36,8 @@ float lackOf(const LeadRule& rule, const std::int32_t* scores, int numQueries);
 /// out[p] = the least score by the leads that a candidate at place p of a period can have. out: (boostPeriod)
 void fillBoostedLimits(Path path, std::int32_t limit, float unit, float mostLack, std::int32_t* out);
 
-/// Adds to n scores by the leads, of any tokens, the boosts of n tokens in a row: numbers spread as evenly as can be, so
-/// that a limit for all tokens can be told from a few.
+/// Adds to n scores by the leads, of any tokens, the boosts of the first period again and again: numbers spread as evenly as
+/// can be, so that a limit for all tokens can be told from a few.
 void addBoosts(Path path, float unit, std::int32_t* scores, std::int64_t n);
 
 /// What is known of n tokens.
