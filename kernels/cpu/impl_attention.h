@@ -12,6 +12,10 @@
 
 namespace {
 
+/// Up to this many rows wait for a page's memory: they read it as one stream, asked for so far ahead.
+constexpr int streamRows = quadRowTile < 4 ? quadRowTile : 4;
+constexpr std::int64_t streamAhead = 8 * 1024;
+
 /// Scores of R queries with the keys of P panels.
 template <int R, int P>
 inline void scoreTile(const std::int8_t* keys, int headDim, const std::int16_t* q, const float* qScales,
@@ -34,6 +38,35 @@ inline void scoreTile(const std::int8_t* keys, int headDim, const std::int16_t* 
         for (int r = 0; r < R; ++r)
             storeF(scores + r * pageTokens + p * panelWidth, toFloat(acc[p][r]) * setF(qScales[r]) * scale);
     }
+}
+
+/// acc[r] = the products of R rows with one panel of int8, which is read as one stream.
+template <int R>
+inline __attribute__((always_inline)) void streamPanel(const std::int8_t* codes, int blocks, const std::int16_t* a,
+                                                       VecI (&acc)[R])
+{
+    VecI parts[4][R]; // in turns: one would wait for itself
+#pragma GCC unroll 4
+    for (int i = 0; i < 4; ++i) {
+#pragma GCC unroll 4
+        for (int r = 0; r < R; ++r)
+            parts[i][r] = zeroI();
+    }
+    for (int b = 0; b < blocks; ++b, codes += 128, a += R * 8) {
+        __builtin_prefetch(codes + streamAhead, 0, 2);
+        __builtin_prefetch(codes + streamAhead + 64, 0, 2);
+        const VecI first = loadI(codes), second = loadI(codes + 64);
+        const VecI fields[4] = {int8Field<0>(first), int8Field<1>(first), int8Field<0>(second), int8Field<1>(second)};
+#pragma GCC unroll 4
+        for (int i = 0; i < 4; ++i) {
+#pragma GCC unroll 4
+            for (int r = 0; r < R; ++r)
+                parts[i][r] = dot2(parts[i][r], fields[i], a + r * 8 + 2 * i);
+        }
+    }
+#pragma GCC unroll 4
+    for (int r = 0; r < R; ++r)
+        acc[r] = (parts[0][r] + parts[1][r]) + (parts[2][r] + parts[3][r]);
 }
 
 template <int R, int P>
@@ -133,6 +166,15 @@ void attendRows(const KvPageView& page, int headDim, const std::int16_t* q, cons
     const std::int64_t panelBytes = std::int64_t(headDim) * panelWidth;
     const int panels = (tokens + panelWidth - 1) / panelWidth;
     int panel = 0;
+    if constexpr (R <= streamRows) {
+        for (; panel < panels; ++panel) {
+            VecI acc[R];
+            streamPanel<R>(page.keys + panel * panelBytes, headDim / 8, q, acc);
+            const VecF scale = loadF(page.keyScales + panel * panelWidth);
+            for (int r = 0; r < R; ++r)
+                storeF(scores + r * pageTokens + panel * panelWidth, toFloat(acc[r]) * setF(qScales[r]) * scale);
+        }
+    }
     if constexpr (R <= wideRowTile) {
         for (; panel + 2 <= panels; panel += 2)
             scoreTile<R, 2>(page.keys + panel * panelBytes, headDim, q, qScales, page.keyScales + panel * panelWidth,
@@ -168,6 +210,17 @@ void attendRows(const KvPageView& page, int headDim, const std::int16_t* q, cons
                   P * panelWidth);
     };
     int d = 0;
+    if constexpr (R <= streamRows) {
+        for (; d < headDim; d += panelWidth) {
+            VecI acc[R];
+            streamPanel<R>(page.values + d / panelWidth * valueBytes, (tokens + 7) / 8, probabilities, acc);
+            for (int r = 0; r < R; ++r) {
+                float part[panelWidth];
+                storeF(part, toFloat(acc[r]) * setF(scales[r]));
+                blend(state.context + std::int64_t(r) * headDim + d, alpha[r], part, beta[r], panelWidth);
+            }
+        }
+    }
     if constexpr (R <= wideRowTile) {
         for (; d + 2 * panelWidth <= headDim; d += 2 * panelWidth)
             finish.template operator()<2>(d);
