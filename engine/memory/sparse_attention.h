@@ -9,13 +9,13 @@
 /// Picks    a token's key is the log of the largest share of attention that any head gives it, by its sketch. The topK with
 ///          the largest keys are picked, exactly (PickRule::Largest), or by priority (PickRule::Priority): each key plus a
 ///          boost, a random number that is the token's own for good (kernels/cpu/sparse_priority.h).
-/// Lifts    a token picked by priority stands for all that it was as likely as not to be picked for: it enters the softmax
-///          of every head with its exact score plus a lift, -log of the probability of its pick. On average sums over the
-///          picks are those over all tokens, however wrong the sketch; what the lifts add is the tail, the share of the
-///          attention that was not looked at. Of picks by largest keys the tail is what the sketch says they leave out.
-/// Leads    by priority, keys are computed only where the leads of sketches promise much to any head: of lookAt * topK tokens for each,
-///          picked by priority too, so that lifts make up for those never looked at as well. The limits of leads come from
-///          blocks evenly spread over the range; where they mislead, all sketches are scored.
+/// Lifts    a token picked by priority enters the softmax of every head with its exact score plus a lift, -log of how likely
+///          it was to be picked, so that it stands for others that were as likely. On average sums over the picks are those
+///          over all tokens, however wrong the sketch; what lifts add is the tail, the share of the attention that was not
+///          looked at. Of picks by largest keys, the tail is what the sketch says they leave out.
+/// Leads    by priority, keys are computed only where the leads of sketches promise much to any head: of about lookAt * topK
+///          tokens for each, which are taken by priority too, so that lifts make up for those never looked at as well. The
+///          limits of leads come from blocks evenly spread over the range; where they mislead, all sketches are scored.
 /// Numerics ties go to the lower index; boosts and sums depend on token positions alone. So picks and results are the same
 ///          for any number of threads and in any batch.
 /// Buffer   rows are read where the tier has them; a HotBuffer counts what one near the compute would have had to fetch.

@@ -23,14 +23,14 @@ namespace octavo::kernels::cpu {
 /// Which tokens are candidates, by the score of their leads: those that lack no more than their boost of any query's
 /// limit. What a token lacks is counted as mostLack at most, so that the leads turn none down for good.
 struct LeadRule {
-    const std::int32_t* limits = nullptr;  ///< (numQueries)
-    const float* units = nullptr;          ///< (numQueries): nats of one
+    const std::int32_t* limits = nullptr; ///< (numQueries)
+    const float* units = nullptr;         ///< (numQueries): nats of one
     float mostLack = 0.0f;
     /// (numQueries, boostPeriod), by fillBoostedLimits(): turns most tokens down by their place in a period alone.
     const std::int32_t* boostedLimits = nullptr;
 };
 
-/// What max(0, ...) of a token lacks: of its leads' scores, (numQueries).
+/// What a token lacks, in nats, 0 or more. scores: of its leads, (numQueries).
 float lackOf(const LeadRule& rule, const std::int32_t* scores, int numQueries);
 
 /// out[p] = the least score by the leads that a candidate at place p of a period can have. out: (boostPeriod)
