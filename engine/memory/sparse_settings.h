@@ -29,9 +29,9 @@ struct SparseSettings {
     /// Tokens whose whole sketch is looked at, as a multiple of the picks and for each query head; its first coordinates,
     /// of all tokens, say which. 0, or where the largest are picked: all tokens.
     double lookAt = 2.0;
-    /// By priority, on the CPU, nats from dense attention over the same rows at 32,768 tokens, 300 positions of text: 0.0001; the
-    /// largest: 0.0009. On a GPU, which keeps one list for all heads, at 32,768 / 245,000 tokens: 0.0006 / 0.0021; the largest:
-    /// 0.0026 / 0.0262 (tests/bench/RESULTS.md).
+    /// By priority, nats of text from dense attention over the same rows: on the CPU at 32,768 tokens 0.0001 (the largest and an
+    /// even sample of 512: 0.0002); on a GPU, which keeps one list for all heads, at 32,768 / 245,000 tokens 0.0006 / 0.0021 (the
+    /// largest: 0.0026 / 0.0262; tests/bench/RESULTS.md).
     PickRule pickRule = PickRule::Priority;
     /// Of a priority sample about this share goes to all tokens alike, whatever the sketch thinks of them: so none that it
     /// thinks too little of stands for very many. Between 0.05 and 0.2 errors are alike, 0 and 0.5 are worse.
