@@ -347,7 +347,7 @@ OCTAVO_AVX512 int keepCandidates(const LeadRule& rule, std::int32_t first, int c
         __m512 lack = _mm512_set1_ps(rule.mostLack);
         for (int q = 0; q < Q; ++q) {
             const __m512i below = _mm512_sub_epi32(_mm512_set1_epi32(rule.limits[q]), _mm512_load_si512(waiting.leads[q] + i));
-            lack = _mm512_min_ps(lack, _mm512_mul_ps(_mm512_cvtepi32_ps(below), _mm512_set1_ps(rule.units[q])));
+            lack = _mm512_min_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(below), _mm512_set1_ps(rule.units[q])), lack); // a NaN is none
         }
         lack = _mm512_max_ps(lack, _mm512_setzero_ps());
         const __m512 boosts = boosts16(_mm512_add_epi32(tokens, _mm512_set1_epi32(first)));
@@ -621,7 +621,7 @@ SketchQuery makeSketchQuery(int rank, const float* coordinates, const float* dev
             query.ordered[rank / 4 * f + b] = query.codes[coordinateAt(rank, b, f)];
     }
     query.scale = scale * levelUnit * attentionScale;
-    query.leadUnit = std::max(leadStep * query.scale, leastLeadUnit);
+    query.leadUnit = std::max(leastLeadUnit, leadStep * query.scale); // a NaN is none
     return query;
 }
 

@@ -105,6 +105,7 @@ private slots:
     void candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack_data() { scoresAreTheProductsOfWhatIsKept_data(); }
     void candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack();
     void leadsFindWhatTheWholeSketchPutsFirst();
+    void aUnitWithoutBoundGivesTheSameCandidatesOnAllPaths();
     void oddValuesNeverFault();
 };
 
@@ -294,6 +295,40 @@ void TestSparseSketch::leadsFindWhatTheWholeSketchPutsFirst()
     QVERIFY2(both.size() >= 122, qPrintable(QString::number(both.size())));
 }
 
+void TestSparseSketch::aUnitWithoutBoundGivesTheSameCandidatesOnAllPaths()
+{
+    // What leads that are just at the limit lack of it is then no number.
+    constexpr int blocks = 37, queries = 2;
+    constexpr std::size_t tokens = 16 * blocks, room = tokens + 16;
+    const Store store(64, blocks);
+    const auto q = store.queries(queries);
+    std::vector<std::int32_t> leads(queries * tokens);
+    scoreLeads(Path::Plain, 64, store.leads.data(), blocks, 1, q.data(), queries, rowsOf(leads, queries, tokens).data());
+    const float units[queries] = {q[0].leadUnit, std::numeric_limits<float>::infinity()};
+    std::int32_t limits[queries];
+    std::vector<std::int32_t> boosted(queries * boostPeriod);
+    for (int i = 0; i < queries; ++i) {
+        const auto own = leads.begin() + std::ptrdiff_t(i) * std::ptrdiff_t(tokens);
+        std::vector<std::int32_t> sorted(own, own + std::ptrdiff_t(tokens));
+        std::ranges::sort(sorted);
+        limits[i] = sorted[tokens * 9 / 10];
+        fillBoostedLimits(Path::Plain, limits[i], units[i], 4.0f, &boosted[std::size_t(i) * boostPeriod]);
+    }
+    const LeadRule rule{limits, units, 4.0f, boosted.data()};
+    const auto candidates = [&](Path path) {
+        std::vector<std::int32_t> found(room);
+        std::vector<float> scores(queries * room), lacks(room);
+        found.resize(std::size_t(scoreCandidates(path, 64, store.view(), blocks, q.data(), queries, rule, 0, found.data(),
+                                                 lacks.data(), rowsOf(scores, queries, room).data())));
+        lacks.resize(found.size());
+        return std::pair(found, lacks);
+    };
+    const auto plain = candidates(Path::Plain);
+    QVERIFY(!plain.first.empty());
+    for (const Path path : octavo::test::fasterPaths())
+        QVERIFY2(candidates(path) == plain, pathName(path).data());
+}
+
 void TestSparseSketch::oddValuesNeverFault()
 {
     constexpr float infinity = std::numeric_limits<float>::infinity();
@@ -306,7 +341,7 @@ void TestSparseSketch::oddValuesNeverFault()
             std::vector<float> kept(64);
             readSketch(64, {leads.data(), rests.data()}, 3, deviations->data(), kept.data());
             QVERIFY(std::isfinite(kept[63]));
-            makeSketchQuery(64, x.data(), deviations->data(), 1.0f);
+            QVERIFY(makeSketchQuery(64, x.data(), deviations->data(), 1.0f).leadUnit >= 1e-6f);
         }
     }
     const SketchQuery none = makeSketchQuery(64, zeros.data(), ones.data(), 1.0f);
