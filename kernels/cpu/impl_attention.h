@@ -174,8 +174,7 @@ void attendRows(const KvPageView& page, int headDim, const std::int16_t* q, cons
             for (int r = 0; r < R; ++r)
                 storeF(scores + r * pageTokens + panel * panelWidth, toFloat(acc[r]) * setF(qScales[r]) * scale);
         }
-    }
-    if constexpr (R <= wideRowTile) {
+    } else if constexpr (R <= wideRowTile) {
         for (; panel + 2 <= panels; panel += 2)
             scoreTile<R, 2>(page.keys + panel * panelBytes, headDim, q, qScales, page.keyScales + panel * panelWidth,
                             scores + panel * panelWidth);
@@ -220,8 +219,7 @@ void attendRows(const KvPageView& page, int headDim, const std::int16_t* q, cons
                 blend(state.context + std::int64_t(r) * headDim + d, alpha[r], part, beta[r], panelWidth);
             }
         }
-    }
-    if constexpr (R <= wideRowTile) {
+    } else if constexpr (R <= wideRowTile) {
         for (; d + 2 * panelWidth <= headDim; d += 2 * panelWidth)
             finish.template operator()<2>(d);
     }
