@@ -221,7 +221,7 @@ double checkSparseDecoding(Report& report, const ModelConfig& config,
             ids.size(), worst, relative, 4096, worstFew, sameToken, answer.size());
         report.line("  with 512 picks logits %.4f relative from dense on average, %.4f where the largest are picked",
                     meanFew, meanLargest);
-        report.expect(all || meanFew < 1.1 * meanLargest,
+        report.expect(all || meanFew < meanLargest,
                       "sparse decode behind %zu tokens: 512 picks by priority are %.4f from dense, the largest %.4f",
                       ids.size(), meanFew, meanLargest);
         // All rows are read, in another order: weights rounded to bf16 by other maxima and sums in fp32 differ in their
@@ -486,7 +486,7 @@ void checkBlocks(Report& report, Driver& blocks, Driver& plain, const nlohmann::
     // difference. How much that is, another order of attention's sums shows, but for an answer's rows alone. Here all
     // sums of every layer are in another order, and all rows of the prompt: many differences of that size, which add up
     // as their squares do: four times as much stands for sixteen of them. How right blocks are, the goldens tell.
-    const double bound = std::clamp(4.0 * reordered, 0.02, 0.08);
+    const double bound = std::clamp(4.0 * reordered, 0.02, 0.06);
     double worst = 0.0;
     int compared = 0, sameToken = 0;
     const auto near = [&](const std::vector<float>& got, const std::vector<float>& want, const char* what,

@@ -145,6 +145,8 @@ private slots:
         QTest::newRow("bad draft mode") << QStringList{"generate", "--prompt", "a", "--draft", "maybe"};
         QTest::newRow("bad sparse mode") << QStringList{"generate", "--prompt", "a", "--sparse", "maybe"};
         QTest::newRow("no such kind of device") << QStringList{"generate", "--prompt", "a", "--device", "tpu"};
+        QTest::newRow("no rule of picks") << QStringList{"bench", "decode", "--pick-rule", "best"};
+        QTest::newRow("no picks") << QStringList{"bench", "decode", "--picks", "0"};
         QTest::newRow("no number of a GPU") << QStringList{"generate", "--prompt", "a", "--device", "cuda:-1"};
         QTest::newRow("more threads than help") << QStringList{"generate", "--prompt", "a", "--threads", "65536"};
         QTest::newRow("empty folder for contexts") << QStringList{"generate", "--prompt", "a", "--saved-contexts", ""};
