@@ -1,8 +1,7 @@
 #include "engine/backend/cpu_backend.h"
 
-#include "engine/backend/cpu_threads.h"
-
 #include "engine/backend/cpu_text.h"
+#include "engine/backend/cpu_threads.h"
 
 #include <spdlog/spdlog.h>
 

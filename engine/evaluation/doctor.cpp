@@ -1,8 +1,8 @@
 #include "engine/evaluation/doctor.h"
 
+#include "engine/backend/cpu_model.h"
 #include "engine/memory/sketch_basis.h"
 #include "engine/model/checkpoint_layout.h"
-#include "engine/backend/cpu_model.h"
 #include "engine/model/quantized_linear.h"
 #include "engine/model/safetensors.h"
 #include "engine/model/weights.h"

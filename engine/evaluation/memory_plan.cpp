@@ -74,7 +74,7 @@ std::int64_t gpuWorkSpace(const MemoryPlanRequest& request, std::int64_t context
     const std::int64_t layerTables = gpuPassRows * (gdnLayers * 160 + attentionLayers * 400);
     const std::int64_t basis = attentionLayers * kvHeads * dim * (sketchRank + 1) * 4;
     const std::int64_t groups = contextTokens / 8;
-    const std::int64_t picks = SparseSettings{}.topKOf(contextTokens), candidates = (picks + picks / 2) * 8;
+    const std::int64_t picks = SparseSettings{}.topKOf(contextTokens), candidates = (picks + 1 + picks / 2) * 8;
     // Keys of groups, sums of chunks, bins; candidates; picks, their rows and lifts, and misses twice.
     const std::int64_t scan = groups * (heads * 2 + 4) + contextTokens / 4096 * heads * 8 + 4'096;
     const std::int64_t perRow = scan + candidates * 8 + picks * 5 * 4;
