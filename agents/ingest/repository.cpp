@@ -1,5 +1,6 @@
 #include "agents/ingest/repository.h"
 
+#include "agents/ingest/loose_objects.h"
 #include "agents/ingest/path_text.h"
 
 #include <QDir>
@@ -207,6 +208,7 @@ Result<Repository> Repository::open(const QString& path, bool trusted)
     if (git_repository_odb(&odb, d->repository.get()) < 0)
         return Error{ErrorCode::RepositoryInvalid, path.toStdString() + " has no object store: " + gitMessage()};
     d->odb.reset(odb);
+    OCTAVO_CHECK(refuseCutObjects(odb, d->repository.get()));
     return Repository(std::move(d));
 }
 
@@ -270,9 +272,12 @@ Result<CommitInfo> Repository::resolve(const QString& ref) const
         rc = git_revparse_ext(&object, &reference, repository, QByteArray("refs/remotes/origin/" + spec).constData());
     const ObjectPtr heldObject(object);
     ReferencePtr heldReference(reference);
-    if (rc < 0 && isKnown)
-        return Error{ErrorCode::RepositoryInvalid, d->label() + ": the commit of " + spec.toStdString() +
-                                                       " cannot be read (" + d->unreadableObjects().value_or(why) + ")"};
+    if (rc < 0 && isKnown) {
+        const auto unreadable = d->unreadableObjects();
+        return Error{ErrorCode::RepositoryInvalid,
+                     d->label() + ": the commit of " + spec.toStdString() + " cannot be read (" + unreadable.value_or(why) +
+                         "): " + (unreadable ? "check its permissions" : "clone the repository again, or " + std::string(nameARef))};
+    }
     if (rc < 0)
         return Error{ErrorCode::NotFound, d->label() + " has no branch, tag or commit \"" + ref.toStdString() + "\"" +
                                               (isShallow() ? " (it is a shallow clone)" : "")};

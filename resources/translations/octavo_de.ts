@@ -1654,12 +1654,16 @@
         <translation>%1: „%2“ führt zu keinem Commit.</translation>
     </message>
     <message>
-        <source>%1: its HEAD is damaged (%2): %3</source>
-        <translation>%1: Sein HEAD ist beschädigt (%2): %3</translation>
+        <source>%1: its HEAD is damaged (%2): name a branch, tag or commit</source>
+        <translation>%1: Sein HEAD ist beschädigt (%2): Nennen Sie einen Branch, Tag oder Commit.</translation>
     </message>
     <message>
-        <source>%1: the commit of %2 cannot be read (%3)</source>
-        <translation>%1: Der Commit von %2 kann nicht gelesen werden (%3).</translation>
+        <source>%1: the commit of %2 cannot be read (%3): clone the repository again, or name a branch, tag or commit</source>
+        <translation>%1: Der Commit von %2 kann nicht gelesen werden (%3): Klonen Sie das Repository neu, oder nennen Sie einen Branch, Tag oder Commit.</translation>
+    </message>
+    <message>
+        <source>%1: the commit of %2 cannot be read (%3): check its permissions</source>
+        <translation>%1: Der Commit von %2 kann nicht gelesen werden (%3): Prüfen Sie die Zugriffsrechte.</translation>
     </message>
     <message>
         <source>%1 is missing in this repository: %2</source>

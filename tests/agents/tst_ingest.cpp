@@ -632,6 +632,41 @@ private slots:
         }
     }
 
+    void anObjectThatWasCutShortIsDamagedNotWaitedFor()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", "int a;\n");
+        fixture.write("b.c", QByteArray("int b;\n").repeated(200));
+        const QByteArray head = fixture.commit();
+        const QString clone = fixture.sibling(QStringLiteral("borrows")); // finds its objects through "alternates"
+        fixture.git({"clone", "-q", "--shared", fixture.root(), clone});
+        const auto cutToHalf = [&](const QByteArray& id) {
+            const QString path = fixture.root() + "/.git/objects/" + id.left(2) + "/" + id.mid(2);
+            QVERIFY(QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner));
+            QVERIFY(QFile::resize(path, QFileInfo(path).size() / 2));
+        };
+        cutToHalf(fixture.git({"rev-parse", "HEAD:b.c"}));
+        for (const QString& repository : {fixture.root(), clone}) {
+            const auto result = ingest(optionsFor(repository), services());
+            VERIFY_RESULT(result);
+            QCOMPARE(packedPaths(*result), QList<QByteArray>{"a.c"});
+            QVERIFY2(reasonFor(*result, "b.c").contains(QStringLiteral("cut short")), qPrintable(reasonFor(*result, "b.c")));
+        }
+        cutToHalf(head);
+        for (const QString& repository : {fixture.root(), clone}) {
+            for (const QString& ref : {QString(), QString::fromLatin1(head.left(7))}) {
+                auto options = optionsFor(repository);
+                options.ref = ref;
+                const auto result = ingest(options, services());
+                QVERIFY(!result);
+                if (ref.isEmpty())
+                    QVERIFY2(result.error().message.ends_with("(the file of a loose object is cut short): clone the "
+                                                              "repository again, or name a branch, tag or commit"),
+                             result.error().message.c_str());
+            }
+        }
+    }
+
     void aDamagedHeadIsNotAnEmptyRepository()
     {
         GitFixture fixture;
