@@ -30,6 +30,21 @@ Fence fenceOf(QStringView line)
     return out;
 }
 
+/// Whether the words right beside a path say that it is not there, so that nothing is claimed that could be looked up.
+bool isDenied(QStringView before, QStringView after)
+{
+    static const QRegularExpression denies(
+        QStringLiteral("\\b(?:(?:could|can|did)(?: ?not|n['\u2019]t) find|there is no)(?: (?:a|any|the))?(?: file)?"
+                       "(?: (?:called|named))? *$"),
+        QRegularExpression::CaseInsensitiveOption);
+    static const QRegularExpression denied(
+        QStringLiteral(
+            "^ (?:does(?: not|n['\u2019]t) exist|(?:is|was)(?: not|n['\u2019]t) (?:among|in|part of|one of) the "
+            "(?:loaded |read )?(?:files|context|repository)|(?:is|was)(?: not|n['\u2019]t) (?:found|loaded|there))\\b"),
+        QRegularExpression::CaseInsensitiveOption);
+    return denies.match(before).hasMatch() || denied.match(after).hasMatch();
+}
+
 } // namespace
 
 void CitationScanner::append(const QString& text)
@@ -51,7 +66,7 @@ void CitationScanner::finish()
         takeLine(m_lineStart, m_text.size());
     m_lineStart = m_text.size();
     if (!m_fence.isNull())
-        closeBlock(m_text.size());
+        closeBlock(m_text.size(), true);
 }
 
 void CitationScanner::takeLine(qsizetype start, qsizetype end)
@@ -86,13 +101,14 @@ void CitationScanner::takeProse(QStringView line, qsizetype start)
         const QStringView span = line.mid(open, close - open);
         at = close + (open - ticks);
         const bool follows = pathEnd >= 0 && between.match(line.mid(pathEnd, ticks - pathEnd)).hasMatch();
-        pathEnd = takePath(span, start + open) ? at : -1;
+        const bool isPath = takePath(span, start + open, isDenied(line.left(ticks), line.mid(at)));
+        pathEnd = isPath ? at : -1;
         if (pathEnd < 0 && follows)
             takeInlineQuote(span, start + open);
     }
 }
 
-bool CitationScanner::takePath(QStringView span, qsizetype start)
+bool CitationScanner::takePath(QStringView span, qsizetype start, bool denied)
 {
     static const QRegularExpression lineNumbers(
         QStringLiteral("^(.+?)(?::(\\d{1,9})(?:[-:](\\d{1,9}))?|#L(\\d{1,9})(?:-L?(\\d{1,9}))?)$"));
@@ -121,6 +137,8 @@ bool CitationScanner::takePath(QStringView span, qsizetype start)
             return false;
         if (m_index->hasFolder(name))
             return false; // a folder's path
+        if (denied)
+            return true;
     }
     Citation citation;
     citation.kind = CitationKind::Path;
@@ -166,7 +184,7 @@ void CitationScanner::settle(Citation& citation, const std::optional<SourceIndex
     citation.lastLine = found->lastLine;
 }
 
-void CitationScanner::closeBlock(qsizetype end)
+void CitationScanner::closeBlock(qsizetype end, bool wasCut)
 {
     m_fence = QChar();
     const QStringView body = QStringView(m_text).mid(m_blockStart, end - m_blockStart);
@@ -179,11 +197,20 @@ void CitationScanner::closeBlock(qsizetype end)
     }
     if (body.trimmed().isEmpty())
         return;
+    auto found = m_index->findLines(lines, m_namedFile);
+    if (!found && wasCut) { // its last line is a beginning; where that is all, nothing is quoted yet
+        const QStringView beginning = lines.takeLast();
+        if (std::ranges::all_of(lines, [](QStringView line) { return line.trimmed().isEmpty(); }))
+            return;
+        found = m_index->findLines(lines, m_namedFile);
+        if (found && !beginning.trimmed().isEmpty() && !m_index->goesOnWith(*found, beginning))
+            found.reset();
+    }
     Citation citation;
     citation.kind = CitationKind::Quote;
     citation.textStart = int(m_blockStart);
     citation.textLength = int(body.size()) - (body.endsWith(u'\n') ? 1 : 0);
-    settle(citation, m_index->findLines(lines, m_namedFile));
+    settle(citation, found);
     m_citations.append(citation);
 }
 

@@ -200,6 +200,17 @@ std::optional<SourceIndex::Place> SourceIndex::findInLine(QStringView code, int 
     return found;
 }
 
+bool SourceIndex::goesOnWith(const Place& place, QStringView beginning) const
+{
+    const QByteArray wanted = beginning.trimmed().toString().normalized(QString::NormalizationForm_C).toUtf8();
+    const QList<QByteArray> lines = m_files[place.file].text.split('\n');
+    for (qsizetype i = place.lastLine; i < lines.size(); ++i) {
+        if (const QByteArray line = lines[i].trimmed(); !line.isEmpty())
+            return line.startsWith(wanted);
+    }
+    return false;
+}
+
 int SourceIndex::findPath(QStringView mention) const
 {
     while (mention.startsWith(QLatin1String("./")))

@@ -48,6 +48,9 @@ public:
     /// is a whole line.
     std::optional<Place> findInLine(QStringView code, int file) const;
 
+    /// Whether the first line with text below `place` begins so, but for the white space before both.
+    bool goesOnWith(const Place& place, QStringView beginning) const;
+
     /// The file that `mention` names: its whole displayed path, or the end of exactly one. -1: none.
     int findPath(QStringView mention) const;
     /// Whether a folder of the context is called so ("src" where there is src/a.c).

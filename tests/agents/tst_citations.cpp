@@ -112,6 +112,39 @@ private slots:
         QCOMPARE(one("see `src/gone.cpp`").state, CitationState::Unverified);
     }
 
+    void aPathThatTheAnswerSaysIsNotThereClaimsNothing()
+    {
+        for (const char* text :
+             {"I could not find `src/gone.cpp` in the loaded files.", "I couldn't find a file called `src/gone.cpp`.",
+              "There is no `src/gone.cpp` here.", "`src/gone.cpp` does not exist.",
+              "`src/gone.cpp` is not among the files.", "The file `src/gone.cpp` was not found."})
+            QVERIFY2(scan(QString::fromUtf8(text)).isEmpty(), text);
+        // Said of something else, or wrongly.
+        for (const char* text : {"I could not find `join` in `src/gone.cpp`.", "There is no lock in `src/gone.cpp`.",
+                                 "`src/gone.cpp` does not check it."}) {
+            const auto found = scan(QString::fromUtf8(text));
+            QCOMPARE(found.size(), 1);
+            QCOMPARE(found[0].state, CitationState::Unverified);
+        }
+        QCOMPARE(scan(QStringLiteral("I could not find `src/join.cpp`."))[0].state, CitationState::Verified);
+    }
+
+    void aQuoteThatTheAnswersEndCutsOffIsLookedUpAsFarAsItGoes()
+    {
+        const auto cut = [](const char* code) { return scan(QStringLiteral("`src/join.cpp`:\n\n```cpp\n") + code); };
+        const auto verified = cut("int join(int a, int b)\n{\n    retu");
+        QCOMPARE(verified.size(), 2);
+        QCOMPARE(verified[1].state, CitationState::Verified);
+        QCOMPARE(verified[1].line, 3);
+        QCOMPARE(verified[1].lastLine, 4);
+        QCOMPARE(cut("int join(int a, int b)\n{\n").last().state, CitationState::Verified);
+        QCOMPARE(cut("}\n\nint oth").last().state, CitationState::Verified); // over a blank line
+        QCOMPARE(cut("int join(int a, int b)\n{\n    retx").last().state, CitationState::Unverified);
+        QCOMPARE(cut("int invented(int a)\n{\n    retu").last().state, CitationState::Unverified);
+        QCOMPARE(cut("int jo").size(), 1); // the path alone
+        QCOMPARE(cut("int join(int a, int b)").last().state, CitationState::Verified); // a whole line
+    }
+
     void ordinaryCodeSpansAreNoPaths()
     {
         for (const char* text : {"call `join()`", "a `std::string`", "`a + b`", "`x.y`", "`src/`", "`and/or`",
