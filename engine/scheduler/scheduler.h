@@ -114,6 +114,7 @@ private:
     const Task* readerWorthWaitingFor(const Task& task, std::int64_t held);
     std::int64_t bytesNeeded(const PrefixCache::Hit& hit, std::int64_t tokens) const;
     bool makeRoomInBudget(std::int64_t bytes, SlotId keep);
+    bool fitsBudget(std::int64_t bytes) const;
     bool isPrepared(std::int64_t newTokens);
     Result<SlotId> reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens);
     bool agentIsBusy(const Task& task) const;

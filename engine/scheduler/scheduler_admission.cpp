@@ -162,38 +162,40 @@ std::int64_t Scheduler::bytesNeeded(const PrefixCache::Hit& hit, std::int64_t to
 /// At the cost of what is idle, but for `keep`. False: there is none.
 bool Scheduler::makeRoomInBudget(std::int64_t bytes, SlotId keep)
 {
-    const std::int64_t limit = m_options.memoryBudgetBytes;
-    while (limit > 0 && sequenceMemoryUsed() + bytes > limit) {
+    while (!fitsBudget(bytes)) {
         if (!(giveUpOne(keep) || (m_store && m_store->giveUpOne())))
             return false;
     }
     return true;
 }
 
+bool Scheduler::fitsBudget(std::int64_t bytes) const
+{
+    const std::int64_t limit = m_options.memoryBudgetBytes;
+    return limit <= 0 || sequenceMemoryUsed() + bytes <= limit;
+}
+
 Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit, std::int64_t tokens)
 {
     const std::int64_t needed = bytesNeeded(hit, tokens);
-    const std::int64_t limit = m_options.memoryBudgetBytes;
+    const auto refuse = [&](Error refusal) {
+        spdlog::debug("request {} does not fit now: {}", std::uint64_t(task.request.id), refusal.message);
+        return refusal;
+    };
+    // Idle work takes from nobody. Asked again after admitTask(): what was prepared since then is used as well.
+    if (!(task.isIdleWork() ? fitsBudget(needed) : makeRoomInBudget(needed, hit.slot)))
+        return refuse({ErrorCode::OutOfMemory,
+                       "a context of " + std::to_string(tokens) + " tokens does not fit: used "
+                           + mebibytes(sequenceMemoryUsed()) + ", limit " + mebibytes(m_options.memoryBudgetBytes)
+                           + ", needed " + mebibytes(needed) + "; close other agents' contexts or ask about fewer files"});
     for (;;) {
-        const std::int64_t used = sequenceMemoryUsed();
-        Error refusal{ErrorCode::OutOfMemory, {}};
-        if (limit > 0 && used + needed > limit) {
-            refusal.message = "a context of " + std::to_string(tokens) + " tokens does not fit: used "
-                              + mebibytes(used) + ", limit " + mebibytes(limit) + ", needed " + mebibytes(needed)
-                              + "; close other agents' contexts or ask about fewer files";
-        } else {
-            auto slot = guarded("room was made for a context", [&] {
-                return hit.length > 0 ? m_backend.forkSequence(hit.slot, tokens) : m_backend.createSequence(tokens);
-            });
-            if (slot || !isOutOfMemory(slot.error()))
-                return slot;
-            refusal = slot.error();
-        }
-        // Idle work takes from nobody.
-        if (task.isIdleWork() || !(giveUpOne(hit.slot) || (m_store && m_store->giveUpOne()))) {
-            spdlog::debug("request {} does not fit now: {}", std::uint64_t(task.request.id), refusal.message);
-            return refusal;
-        }
+        auto slot = guarded("room was made for a context", [&] {
+            return hit.length > 0 ? m_backend.forkSequence(hit.slot, tokens) : m_backend.createSequence(tokens);
+        });
+        if (slot || !isOutOfMemory(slot.error()))
+            return slot;
+        if (task.isIdleWork() || !(giveUpOne(hit.slot) || (m_store && m_store->giveUpOne())))
+            return refuse(slot.error());
     }
 }
 
