@@ -413,7 +413,7 @@ int main(int argc, char** argv)
             options.draftVocabulary = std::atoi(value.c_str());
         else if (name == "--picks")
             options.sparse.topK = std::atoi(value.c_str()), options.sparse.longTopK = 0;
-        else if (name == "--pick-rule")
+        else if (name == "--pick-rule" && (value == "priority" || value == "largest"))
             options.sparse.pickRule = value == "largest" ? PickRule::Largest : PickRule::Priority;
         else if (name == "--quantize-head")
             options.quantizeHead = value == "on";
