@@ -21,7 +21,8 @@ void printOverview(const std::string& program, std::span<const Command> all, std
         width = std::max(width, command.name.size());
     for (const Command& command : all)
         out << "  " << command.name << std::string(width - command.name.size() + 2, ' ') << command.summary << '\n';
-    out << "\n'" << program << " COMMAND --help' shows a command's options.\n";
+    out << "\n'" << program << " COMMAND --help' shows a command's options, '" << program
+        << " --version' says which version this is.\n";
 }
 
 void printHelp(const std::string& program, const Command& command, std::ostream& out)
@@ -81,6 +82,10 @@ int runCommand(const std::string& program, std::span<const Command> all, std::sp
     }
     if (words[0] == "--help" || words[0] == "-h" || words[0] == "help") {
         printOverview(program, all, streams.out);
+        return flushed(program, exitDone, streams);
+    }
+    if (words[0] == "--version") {
+        streams.out << program << ' ' << OCTAVO_VERSION << '\n';
         return flushed(program, exitDone, streams);
     }
     const auto command = std::ranges::find(all, words[0], &Command::name);
