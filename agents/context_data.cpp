@@ -2,11 +2,17 @@
 
 #include "agents/ingest/repository.h"
 
+#include <QFileInfo>
+
 namespace octavo::agents {
 
 Result<std::shared_ptr<const ContextData>> buildContext(const IngestOptions& options, const IngestResult& result,
                                                         const PromptBuilder& prompt, const std::atomic<bool>* cancel)
 {
+    if (!QFileInfo::exists(options.repository))
+        return Error{ErrorCode::NotFound, result.repositoryName.toStdString() + " is no longer at " +
+                                              options.repository.toStdString() +
+                                              ": move it back, or choose another context"};
     OCTAVO_TRY(const Repository repository, Repository::open(options.repository, options.trusted));
     auto out = std::make_shared<ContextData>();
     auto index = std::make_shared<SourceIndex>();

@@ -59,8 +59,8 @@ void print(const SavedContextFile& context, const std::string& state, bool json,
     std::snprintf(sizes, sizeof sizes, "%10lld tokens %8.1f MiB  ", static_cast<long long>(context.tokens),
                   double(context.bytes) / double(1 << 20));
     const QString name = context.name.isEmpty() ? QStringLiteral("(no name)") : context.name;
-    out << context.id.left(16).toStdString() << sizes << used << "  " << terminalText(name) << " @ "
-        << terminalText(context.commit).substr(0, 8)
+    const std::string commit = context.commit.isEmpty() ? "" : " @ " + terminalText(context.commit).substr(0, 8);
+    out << context.id.left(16).toStdString() << sizes << used << "  " << terminalText(name) << commit
         << (context.wantedTokens > 0 ? "  of " + std::to_string(context.wantedTokens) + " tokens, the rest unread" : "")
         << (state == "saved" || state == "verified" ? "" : "  " + state) << '\n';
 }

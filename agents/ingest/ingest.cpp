@@ -117,7 +117,7 @@ public:
         if (m_result.tokens > m_budget)
             return Error{ErrorCode::ContextFull, "a budget of " + engine::counted(m_budget, "token") +
                                                      " holds no file: the frame alone takes " +
-                                                     std::to_string(m_result.tokens)};
+                                                     std::to_string(m_result.tokens) + "; allow more"};
         OCTAVO_CHECK(listFiles());
         OCTAVO_CHECK(countFiles());
         const auto place = [](const auto& a, const auto& b) {

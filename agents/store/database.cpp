@@ -163,7 +163,7 @@ Error Database::error(int code) const
     const std::string name = m_path.isEmpty() ? "the session store" : m_path.toStdString();
     switch (code & 0xff) {
     case SQLITE_FULL:
-        return {ErrorCode::FileUnwritable, "the disk is full, " + name + " cannot grow"};
+        return {ErrorCode::FileUnwritable, "the disk is full, " + name + " cannot grow: free some room"};
     case SQLITE_IOERR:
         return {ErrorCode::FileUnwritable, name + " cannot be written: the disk reports a fault or is full"};
     case SQLITE_READONLY:

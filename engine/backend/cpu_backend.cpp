@@ -40,7 +40,7 @@ Result<cpu::Path> choosePath(const std::string& wanted)
         return path;
     }
     return Error{ErrorCode::InvalidArgument,
-                 "There are no CPU kernels called '" + wanted + "'; name plain, avx2, avx512 or reference"};
+                 "there are no CPU kernels called '" + wanted + "'; name plain, avx2, avx512 or reference"};
 }
 
 std::string describe(cpu::Path path, int threads)

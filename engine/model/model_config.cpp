@@ -358,10 +358,16 @@ Result<ModelConfig> ModelConfig::parse(const std::string& json, const std::strin
 Result<ModelConfig> ModelConfig::load(const std::filesystem::path& modelDir)
 {
     const std::filesystem::path configPath = modelDir / "config.json";
+    std::error_code ignored;
+    if (const bool isFolder = std::filesystem::is_directory(modelDir, ignored);
+        !isFolder || std::filesystem::status(configPath, ignored).type() == std::filesystem::file_type::not_found)
+        return Error{ErrorCode::FileUnreadable,
+                     (modelDir.empty() ? "\"\"" : modelDir.string())
+                         + (isFolder ? " holds no config.json" : " is not a folder")
+                         + ": name a model's folder, with its config.json, tokenizer.json and safetensors files"};
     OCTAVO_TRY(const std::string text, readTextFile(configPath, maxConfigBytes));
     OCTAVO_TRY(ModelConfig config, parse(text, configPath.string()));
 
-    std::error_code ignored;
     const std::filesystem::path generationPath = modelDir / "generation_config.json";
     if (std::filesystem::exists(generationPath, ignored)) {
         OCTAVO_TRY(const std::string generation, readTextFile(generationPath, maxConfigBytes));

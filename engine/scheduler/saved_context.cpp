@@ -185,7 +185,7 @@ Result<SavedContext> SavedContext::open(const fs::path& path)
     if (descriptor < 0 || ::fstat(descriptor, &status) != 0)
         return unreadable(path, errno);
     if (!S_ISREG(status.st_mode))
-        return Error{ErrorCode::Unsupported, path.string() + ": is no file, so no saved context"};
+        return Error{ErrorCode::Unsupported, path.string() + ": this is no file, so no saved context"};
     auto head = std::make_shared<Head>();
     const int code = readAt(descriptor, head.get(), sizeof(Head), 0);
     const char version = std::memcmp(head->magic, magic, 7) == 0 ? head->magic[7] : '\0';

@@ -302,7 +302,7 @@ Result<TokenizerFile> TokenizerFile::parse(std::string_view json, const std::str
         return invalid(name, "is nested more than " + std::to_string(maxNesting) + " levels deep");
     const Json root = Json::parse(json, nullptr, false);
     if (root.is_discarded())
-        return invalid(name, "is not valid JSON; it may be cut short, download it again");
+        return invalid(name, "this is not valid JSON; it may be cut short, download it again");
     return Reader(root, name).read();
 }
 

@@ -1438,8 +1438,8 @@
         <translation>%1 ist nicht in diesem Kontext.</translation>
     </message>
     <message>
-        <source>the disk is full, %1 cannot grow</source>
-        <translation>Der Datenträger ist voll, %1 kann nicht wachsen.</translation>
+        <source>the disk is full, %1 cannot grow: free some room</source>
+        <translation>Der Datenträger ist voll, %1 kann nicht wachsen: Schaffen Sie Platz.</translation>
     </message>
     <message>
         <source>%1 cannot be written: the disk reports a fault or is full</source>
@@ -1642,8 +1642,20 @@
         <translation>Die Frage wurde angehalten, bevor sie gestellt war.</translation>
     </message>
     <message>
-        <source>a budget of %1 tokens holds no file: the frame alone takes %2</source>
-        <translation>In ein Budget von %1 Token passt keine Datei: Der Rahmen allein braucht %2.</translation>
+        <source>a budget of %1 tokens holds no file: the frame alone takes %2; allow more</source>
+        <translation>In ein Budget von %1 Token passt keine Datei: Der Rahmen allein braucht %2. Erlauben Sie mehr.</translation>
+    </message>
+    <message>
+        <source>%1 is not a folder: name a model&apos;s folder, with its config.json, tokenizer.json and safetensors files</source>
+        <translation>%1 ist kein Ordner: Nennen Sie den Ordner eines Modells mit seinen Dateien config.json, tokenizer.json und *.safetensors.</translation>
+    </message>
+    <message>
+        <source>%1 holds no config.json: name a model&apos;s folder, with its config.json, tokenizer.json and safetensors files</source>
+        <translation>%1 enthält keine config.json: Nennen Sie den Ordner eines Modells mit seinen Dateien config.json, tokenizer.json und *.safetensors.</translation>
+    </message>
+    <message>
+        <source>%1 is missing: download it into the model&apos;s folder</source>
+        <translation>%1 fehlt: Laden Sie die Datei in den Ordner des Modells.</translation>
     </message>
     <message>
         <source>%1 has no branch, tag or commit &quot;%2&quot; (it is a shallow clone)</source>
@@ -1652,6 +1664,10 @@
     <message>
         <source>%1: &quot;%2&quot; does not lead to a commit</source>
         <translation>%1: „%2“ führt zu keinem Commit.</translation>
+    </message>
+    <message>
+        <source>%1 is no longer at %2: move it back, or choose another context</source>
+        <translation>%1 ist nicht mehr unter %2: Bringen Sie es zurück, oder wählen Sie einen anderen Kontext.</translation>
     </message>
     <message>
         <source>%1: its HEAD is damaged (%2): name a branch, tag or commit</source>
@@ -2824,8 +2840,8 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
         <translation>Beendet: Der Kontext ist voll.</translation>
     </message>
     <message>
-        <source>Ended at the limit for an answer's length. Continue goes on from here; the limit is in Settings, under Sampling.</source>
-        <translation>An der Grenze für die Länge einer Antwort beendet. Fortsetzen schreibt von hier weiter; die Grenze steht in den Einstellungen unter „Auswahl der Tokens“.</translation>
+        <source>Ended at the limit for an answer's length. Continue goes on from here; the limit is in Settings, under Answers.</source>
+        <translation>An der Grenze für die Länge einer Antwort beendet. Fortsetzen schreibt von hier weiter; die Grenze steht in den Einstellungen unter „Antworten“.</translation>
     </message>
     <message>
         <source>Ended at the limit for an answer's length.</source>
@@ -2834,6 +2850,10 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
     <message>
         <source>Ended: the answer began to repeat itself.</source>
         <translation>Beendet: Die Antwort begann sich zu wiederholen.</translation>
+    </message>
+    <message>
+        <source>Interrupted when Octavo closed, before the answer began.</source>
+        <translation>Unterbrochen, als Octavo schloss, ehe die Antwort begann.</translation>
     </message>
     <message>
         <source>Interrupted when Octavo closed; the text so far is here.</source>

@@ -221,7 +221,7 @@ private slots:
         QVERIFY(QDir(bench.fixture.root()).removeRecursively());
         bench.open();
         QTRY_COMPARE(bench.workbench->contexts()[0].state, ContextState::Failed);
-        QVERIFY(bench.workbench->contexts()[0].problem.contains("does not exist"));
+        QVERIFY(bench.workbench->contexts()[0].problem.contains("is no longer at"));
         QCOMPARE(bench.agent().ask("hello").error().code, ErrorCode::NotFound);
     }
 

@@ -394,6 +394,18 @@ private slots:
         QCOMPARE(again.size(), 3);
     }
 
+    void anInterruptedAnswerSaysWhetherItHadBegun()
+    {
+        const auto said = [&](const QString& text) {
+            m_view->setMessages({message(1, MessageRole::User, QStringLiteral("question")),
+                                 message(2, MessageRole::Assistant, text, MessageState::Interrupted)});
+            return m_view->plainText();
+        };
+        const QString begun = said(QStringLiteral("half an")), notYet = said({});
+        QVERIFY2(begun.contains(QStringLiteral("the text so far is here")), qPrintable(begun));
+        QVERIFY2(notYet.contains(QStringLiteral("before the answer began")), qPrintable(notYet));
+    }
+
     void findCountsStepsAndWraps()
     {
         stream(30);

@@ -277,14 +277,16 @@ public:
             break;
         case agents::MessageState::LengthLimit:
             m_words = last ? TranscriptWords::tr("Ended at the limit for an answer's length. Continue goes on from here; the "
-                                                 "limit is in Settings, under Sampling.")
+                                                 "limit is in Settings, under Answers.")
                            : TranscriptWords::tr("Ended at the limit for an answer's length.");
             break;
         case agents::MessageState::Repeated:
             m_words = TranscriptWords::tr("Ended: the answer began to repeat itself.");
             break;
         case agents::MessageState::Interrupted:
-            m_words = TranscriptWords::tr("Interrupted when Octavo closed; the text so far is here.");
+            m_words = message.text.isEmpty()
+                          ? TranscriptWords::tr("Interrupted when Octavo closed, before the answer began.")
+                          : TranscriptWords::tr("Interrupted when Octavo closed; the text so far is here.");
             break;
         case agents::MessageState::Failed:
             m_words = message.problem.isEmpty() ? TranscriptWords::tr("Failed.") : problemText(message.problem);

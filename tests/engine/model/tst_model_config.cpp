@@ -240,7 +240,11 @@ void TestModelConfig::refusesWhatIsNoConfiguration()
     }
     const auto missing = ModelConfig::load("/nonexistent");
     QCOMPARE(missing.error().code, ErrorCode::FileUnreadable);
-    QVERIFY(missing.error().message.starts_with("/nonexistent/config.json cannot be read"));
+    QVERIFY(missing.error().message.starts_with("/nonexistent is not a folder: name a model's folder"));
+    const QTemporaryDir folder;
+    const auto empty = ModelConfig::load(folder.path().toStdString());
+    QCOMPARE(empty.error().code, ErrorCode::FileUnreadable);
+    QVERIFY(empty.error().message.find(" holds no config.json: name a model's folder") != std::string::npos);
 }
 
 QTEST_GUILESS_MAIN(TestModelConfig)
