@@ -82,7 +82,7 @@ CompareView::CompareView(const QList<agents::Agent*>& agents, QWidget* parent)
 {
     setFocusPolicy(Qt::StrongFocus);
     auto* layout = new QVBoxLayout(this);
-    layout->setContentsMargins(metrics::padding, metrics::padding, metrics::padding, metrics::gap);
+    layout->setContentsMargins(metrics::gap, metrics::gap, metrics::gap, metrics::gap); // in line with the panes
     layout->setSpacing(metrics::gap);
     auto* top = new QHBoxLayout;
     top->addWidget(new TextLabel(tr("Answers to"), TextRole::BodyStrong));

@@ -4,15 +4,18 @@
 #include <QLocale>
 #include <QPainter>
 #include <QPainterPath>
+#include <QScreen>
 #include <QStyle>
 #include <QVariant>
 
+#include <algorithm>
 #include <cmath>
 
 namespace octavo::ui {
 namespace {
 
 constexpr auto kindProperty = "kind";
+constexpr int screenMargin = 80; ///< for a window's frame, and to be told from what is below it
 
 void repaintOnThemeChange(QWidget* widget)
 {
@@ -54,6 +57,17 @@ QToolButton* makeIconButton(const QString& iconName, const QString& name, QWidge
     button->setFocusPolicy(Qt::TabFocus);
     setButtonKind(button, ButtonKind::Quiet);
     return button;
+}
+
+void sizeByText(QWidget* window, const QSize& at100)
+{
+    const auto size = [window, at100] {
+        const QSize room = window->screen()->availableGeometry().size() - QSize(screenMargin, screenMargin);
+        return (QSizeF(at100) * std::max(1.0, Theme::instance()->textScale())).toSize().boundedTo(room).expandedTo(at100);
+    };
+    window->resize(size());
+    QObject::connect(Theme::instance(), &Theme::changed, window,
+                     [window, size] { window->resize(window->size().expandedTo(size())); });
 }
 
 TextLabel::TextLabel(const QString& text, TextRole role, Tone tone, QWidget* parent)

@@ -886,8 +886,8 @@
         <translation>Nie</translation>
     </message>
     <message>
-        <source>What the model allows</source>
-        <translation>Was das Modell erlaubt</translation>
+        <source>Model&apos;s limit</source>
+        <translation>Grenze des Modells</translation>
     </message>
     <message>
         <source>Memory</source>
@@ -933,11 +933,11 @@
 <context>
     <name>octavo::ui::ModelPage</name>
     <message>
-        <source>%1 B parameters</source>
+        <source>%1B parameters</source>
         <translation>%1 Mrd. Parameter</translation>
     </message>
     <message>
-        <source>%1 M parameters</source>
+        <source>%1M parameters</source>
         <translation>%1 Mio. Parameter</translation>
     </message>
     <message>
@@ -2726,8 +2726,8 @@ Ein Kontext wird im Hintergrund hierher geschrieben, sobald ihn die CPU gelesen 
         <translation>%1 ms</translation>
     </message>
     <message>
-        <source>all agents · accepted drafts %1 · worst gap %2 · TTFT %3</source>
-        <translation>alle Agenten · Entwürfe angenommen %1 · längste Lücke %2 · TTFT %3</translation>
+        <source>drafts %1 · worst gap %2 · TTFT %3</source>
+        <translation>Entwürfe %1 · längste Lücke %2 · TTFT %3</translation>
     </message>
     <message>
         <source>All agents</source>

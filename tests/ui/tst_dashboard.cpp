@@ -260,7 +260,7 @@ void TestDashboard::showsADashForWhatIsNotKnown()
     QVERIFY(texts.contains(QStringLiteral("CPU")));
     QVERIFY(texts.contains(dash() + QStringLiteral(" °C · ") + dash() + QStringLiteral(" W")));
     QCOMPARE(texts.count(dash()), 2); // RAM and host tier
-    QVERIFY(texts.contains(QStringLiteral("all agents · accepted drafts %1 · worst gap %1 · TTFT %1").arg(dash())));
+    QVERIFY(texts.contains(QStringLiteral("drafts %1 · worst gap %1 · TTFT %1").arg(dash())));
     QCOMPARE(f.panel.findChild<LineChart*>(QStringLiteral("tierRead"))->valueText(), dash());
     QCOMPARE(f.panel.findChild<LineChart*>(QStringLiteral("hotBufferHits"))->valueText(), dash());
     QCOMPARE(f.panel.findChild<LineChart*>(QStringLiteral("tierRead"))->accessibleName(), QStringLiteral("Tier read"));

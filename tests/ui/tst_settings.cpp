@@ -2,14 +2,18 @@
 #include "tests/engine/fake_engine.h"
 
 #include "ui/command_keys.h"
+#include "ui/controls.h"
 #include "ui/settings/model_page.h"
 #include "ui/settings/saved_contexts_page.h"
 #include "ui/settings/settings_dialog.h"
 #include "ui/theme.h"
 
 #include <QAbstractItemView>
+#include <QAbstractSpinBox>
 #include <QAction>
 #include <QCheckBox>
+#include <QScreen>
+#include <QScrollArea>
 #include <QSignalSpy>
 #include <QTemporaryDir>
 #include <QTest>
@@ -78,6 +82,8 @@ private slots:
     void aCommandGetsAnotherKeyAndKeepsIt();
     void aKeyThatIsTakenOrNeededForWritingIsRefused();
     void everyControlHasAName();
+    void nothingIsCutAtTwiceTheText();
+    void theWindowGrowsWithItsText();
 };
 
 void TestSettings::keepsWhatWasSavedAndDefaultsWhatIsNonsense()
@@ -420,6 +426,47 @@ void TestSettings::everyControlHasAName()
         QVERIFY2(!widget->accessibleName().isEmpty(), name);
         QVERIFY2(widget->focusPolicy() & Qt::TabFocus, name);
     }
+}
+
+void TestSettings::nothingIsCutAtTwiceTheText()
+{
+    Theme::instance()->apply(SchemeChoice::Light, 2.0);
+    const Bench bench;
+    SettingsDialog dialog(bench.workbench.get(), {}, {}, bench.file());
+    dialog.resize(900, 700); // on a screen that is no larger
+    dialog.show();
+    for (int page = SettingsDialog::Appearance; page <= SettingsDialog::Shortcuts; ++page) {
+        dialog.setPage(SettingsDialog::Page(page));
+        QApplication::processEvents();
+        for (const QScrollArea* area : dialog.findChildren<QScrollArea*>()) {
+            if (area->isVisible())
+                QVERIFY2(area->widget()->width() <= area->viewport()->width(), qPrintable(QString::number(page)));
+        }
+        for (const QAbstractSpinBox* box : dialog.findChildren<QAbstractSpinBox*>()) {
+            if (box->isVisible())
+                QVERIFY2(box->width() >= box->sizeHint().width(), qPrintable(box->accessibleName()));
+        }
+    }
+}
+
+void TestSettings::theWindowGrowsWithItsText()
+{
+    const QSize room = QGuiApplication::primaryScreen()->availableGeometry().size();
+    QWidget window;
+    sizeByText(&window, room / 4);
+    QCOMPARE(window.size(), room / 4);
+    Theme::instance()->apply(SchemeChoice::Light, 2.0);
+    QCOMPARE(window.size(), 2 * (room / 4));
+    window.resize(room / 8); // by hand
+    Theme::instance()->apply(SchemeChoice::Dark, 2.0);
+    QCOMPARE(window.size(), 2 * (room / 4));
+    Theme::instance()->apply(SchemeChoice::Dark, 1.0); // it is not taken smaller again
+    QCOMPARE(window.size(), 2 * (room / 4));
+
+    QWidget large;
+    sizeByText(&large, room * 3 / 4);
+    Theme::instance()->apply(SchemeChoice::Dark, 2.0);
+    QVERIFY(large.width() < room.width() && large.height() < room.height());
 }
 
 QTEST_MAIN(TestSettings)

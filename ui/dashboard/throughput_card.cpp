@@ -35,7 +35,7 @@ QString figuresText(const AgentsSample& sample)
             ? dash()
             : ThroughputCard::tr("%1 s").arg(QLocale().toString(double(sample.ttftMs) / 1000, 'f', 1));
     const QString figures =
-        ThroughputCard::tr("all agents · accepted drafts %1 · worst gap %2 · TTFT %3").arg(drafts, gap, ttft);
+        ThroughputCard::tr("drafts %1 · worst gap %2 · TTFT %3").arg(drafts, gap, ttft);
     return sample.prefill >= 1 ? ThroughputCard::tr("reading %1 tok/s · %2")
                                      .arg(QLocale().toString(std::lround(sample.prefill)), figures)
                                : figures;

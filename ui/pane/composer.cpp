@@ -17,6 +17,7 @@ namespace octavo::ui {
 namespace {
 
 constexpr int mostLines = 6, verticalPadding = 6;
+constexpr int iconSide = 14; ///< pixels at 100% text
 
 } // namespace
 
@@ -87,7 +88,6 @@ Composer::Composer(QWidget* parent)
     layout->addWidget(m_button, 0, Qt::AlignBottom);
     setFocusProxy(m_edit);
     m_button->setFocusPolicy(Qt::TabFocus);
-    m_button->setIconSize(QSize(14, 14));
     m_edit->installEventFilter(this);
     m_draftTimer.setSingleShot(true);
     m_draftTimer.setInterval(400);
@@ -116,6 +116,8 @@ void Composer::restyle()
 {
     m_edit->setFont(ui::font(TextRole::Body));
     m_button->setFont(ui::font(TextRole::Small));
+    const int icon = qRound(iconSide * Theme::instance()->textScale());
+    m_button->setIconSize(QSize(icon, icon));
     QPalette p = m_edit->palette();
     p.setColor(QPalette::Base, Qt::transparent);
     m_edit->setPalette(p);

@@ -21,7 +21,7 @@ MemoryPage::MemoryPage(const StartupSettings& settings, QWidget* parent)
     m_contextLimit->setRange(0, 1'000'000);
     m_contextLimit->setSingleStep(8192);
     m_contextLimit->setGroupSeparatorShown(true);
-    m_contextLimit->setSpecialValueText(tr("What the model allows"));
+    m_contextLimit->setSpecialValueText(tr("Model's limit"));
     m_contextLimit->setValue(int(settings.contextLimit));
 
     QVBoxLayout* layout = makeSettingsPage(this, tr("Memory"), tr("Takes effect when Octavo starts next."));

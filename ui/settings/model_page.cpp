@@ -19,8 +19,8 @@ constexpr int examineDelayMs = 300;
 
 QString parametersText(qint64 parameters)
 {
-    return parameters >= 1'000'000'000 ? ModelPage::tr("%1 B parameters").arg(QLocale().toString(double(parameters) / 1e9, 'f', 1))
-                                       : ModelPage::tr("%1 M parameters").arg(double(parameters) / 1e6, 0, 'f', 0);
+    return parameters >= 1'000'000'000 ? ModelPage::tr("%1B parameters").arg(QLocale().toString(double(parameters) / 1e9, 'f', 1))
+                                       : ModelPage::tr("%1M parameters").arg(double(parameters) / 1e6, 0, 'f', 0);
 }
 
 } // namespace
@@ -41,6 +41,7 @@ ModelPage::ModelPage(const StartupSettings& settings, const QString& running, QW
     m_device = new QComboBox;
     m_device->setObjectName(QStringLiteral("device"));
     m_device->setAccessibleName(tr("Device"));
+    m_device->setSizeAdjustPolicy(QComboBox::AdjustToMinimumContentsLengthWithIcon); // wide as the page, not as its words
     m_device->addItem(tr("Automatic: the GPUs that are there, else the CPU"), QString());
     if (!settings.device.isEmpty()) {
         m_device->addItem(settings.device, settings.device);

@@ -80,7 +80,7 @@ SettingsDialog::SettingsDialog(agents::Workbench* workbench, const QList<QAction
     , m_settings(settings)
 {
     setWindowTitle(tr("Settings"));
-    resize(900, 700);
+    sizeByText(this, {900, 700});
     m_settings.sampling = workbench->sampling();
     m_settings.maxNewTokens = workbench->maxNewTokens();
     m_settings.lookupDrafts = workbench->lookupDrafts();

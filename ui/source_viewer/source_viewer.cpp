@@ -24,7 +24,7 @@ SourceViewer::SourceViewer(agents::Workbench* workbench, QWidget* parent)
     , m_workbench(workbench)
 {
     setWindowTitle(tr("Source"));
-    resize(860, 680);
+    sizeByText(this, {860, 680});
     m_title = new TextLabel({}, TextRole::BodyStrong);
     m_title->setObjectName(QStringLiteral("sourcePath"));
     m_title->setElided(true);

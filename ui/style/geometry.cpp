@@ -10,8 +10,10 @@ namespace octavo::ui {
 
 QRect Style::subElementRect(SubElement element, const QStyleOption* option, const QWidget* widget) const
 {
-    if (element == SE_HeaderLabel) // in line with the text of the rows below
-        return option->rect.adjusted(metrics::gap, 0, -metrics::gap, 0);
+    if (element == SE_HeaderLabel) { // in line with the text of the rows below
+        const int margin = pixelMetric(PM_FocusFrameHMargin, option, widget);
+        return option->rect.adjusted(margin, 0, -margin, 0);
+    }
     if (element == SE_LineEditContents) {
         const QRect inner = option->rect.adjusted(metrics::gap - 2, 0, -(metrics::gap - 2), 0);
         const auto* frame = qstyleoption_cast<const QStyleOptionFrame*>(option);
@@ -80,7 +82,7 @@ QRect Style::subControlRect(ComplexControl control, const QStyleOptionComplex* o
         case SC_ComboBoxArrow:
             return visualRect(option->direction, r, QRect(r.right() - 24, r.top(), 24, r.height()));
         case SC_ComboBoxEditField:
-            return visualRect(option->direction, r, r.adjusted(metrics::gap + 2, 1, -26, -1));
+            return visualRect(option->direction, r, r.adjusted(metrics::gap - 1, 1, -26, -1)); // text in line with that of fields
         default:
             break;
         }

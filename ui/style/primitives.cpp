@@ -39,6 +39,7 @@ void Style::drawPrimitive(PrimitiveElement element, const QStyleOption* option, 
         strokedRoundRect(painter, option->rect, metrics::radius, QColor(), c.line);
         return;
     case PE_FrameMenu:
+    case PE_PanelScrollAreaCorner:
         return;
     case PE_PanelMenu:
         strokedRoundRect(painter, option->rect, metrics::cardRadius, c.raised, c.line);

@@ -1,5 +1,7 @@
 #include "ui/style/shapes.h"
 
+#include "ui/theme.h"
+
 namespace octavo::ui {
 
 void strokedRoundRect(QPainter* painter, const QRect& rect, qreal radius, const QColor& fill, const QColor& line)
@@ -24,6 +26,7 @@ void drawChevron(QPainter* painter, const QRectF& rect, Qt::ArrowType direction,
     painter->setRenderHint(QPainter::Antialiasing);
     painter->setPen(QPen(color, 1.5, Qt::SolidLine, Qt::RoundCap, Qt::RoundJoin));
     painter->translate(rect.center());
+    painter->scale(Theme::instance()->textScale(), Theme::instance()->textScale());
     switch (direction) {
     case Qt::UpArrow:
         painter->rotate(180);

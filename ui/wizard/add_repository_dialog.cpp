@@ -123,7 +123,7 @@ AddRepositoryDialog::~AddRepositoryDialog() = default;
 void AddRepositoryDialog::build()
 {
     setWindowTitle(tr("Add repository"));
-    resize(1180, 760);
+    sizeByText(this, {1180, 760});
     m_steps = new StepList(this);
     m_source = new SourcePage;
     m_files = new FilesPage;

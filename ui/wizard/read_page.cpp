@@ -42,7 +42,7 @@ ReadPage::ReadPage(QWidget* parent)
     m_figures = new TextLabel({}, TextRole::Figure, Tone::Muted);
     m_figures->setObjectName(QStringLiteral("readingFigures"));
     auto* progress = new QVBoxLayout;
-    progress->setContentsMargins(28, 0, 0, metrics::gap);
+    progress->setContentsMargins(markWidth() + metrics::gap, 0, 0, metrics::gap);
     progress->addWidget(m_progress);
     progress->addWidget(m_figures);
     inner->addLayout(progress);
