@@ -78,6 +78,7 @@ int main(int argc, char** argv)
     const auto save = [&](const char* name) {
         for (Pane* pane : window.grid()->panes())
             pane->transcript()->flush();
+        QCoreApplication::sendPostedEvents(nullptr, QEvent::LayoutRequest); // a button that changed its words
         window.grab().save(folder.filePath(QLatin1String(name) + u'-' + scheme + QStringLiteral(".png")));
     };
     QObject::connect(&workbench, &agents::Workbench::failed,
