@@ -34,6 +34,16 @@ void Style::drawControl(ControlElement element, const QStyleOption* option, QPai
         QProxyStyle::drawControl(element, &label, painter, widget);
         return;
     }
+    case CE_ComboBoxLabel: {
+        const auto* box = qstyleoption_cast<const QStyleOptionComboBox*>(option);
+        if (!box)
+            break;
+        QStyleOptionComboBox label(*box);
+        const int room = subControlRect(CC_ComboBox, &label, SC_ComboBoxEditField, widget).width() - 2;
+        label.currentText = label.fontMetrics.elidedText(label.currentText, Qt::ElideRight, room);
+        QProxyStyle::drawControl(element, &label, painter, widget);
+        return;
+    }
     case CE_PushButtonBevel: // the label draws the arrow of a menu
         drawButton(option, painter, widget);
         return;
