@@ -62,7 +62,7 @@ Result<ModelShape> modelShape(const std::string& name)
             config.layerTypes.push_back((n + 1) % 4 == 0 ? LayerType::FullAttention : LayerType::LinearAttention);
         return shape;
     }
-    return Error{ErrorCode::InvalidArgument, "There is no shape '" + name + "': name one of " + known};
+    return Error{ErrorCode::InvalidArgument, "there is no shape '" + name + "': name one of " + known};
 }
 
 std::int64_t int4WeightBytes(const ModelShape& shape)
