@@ -18,7 +18,9 @@ bool isCommand(const std::vector<std::string>& words)
     if (words.empty())
         return false;
     const auto all = octavoCommands();
-    return asksForHelp(words) || words[0] == "--version" || std::ranges::any_of(all, [&](const cli::Command& c) { return c.name == words[0]; });
+    if (asksForHelp(words) || words[0] == "--version")
+        return true;
+    return std::ranges::any_of(all, [&](const cli::Command& c) { return c.name == words[0]; });
 }
 
 bool asksForHelp(const std::vector<std::string>& words)

@@ -274,9 +274,10 @@ Result<CommitInfo> Repository::resolve(const QString& ref) const
     ReferencePtr heldReference(reference);
     if (rc < 0 && isKnown) {
         const auto unreadable = d->unreadableObjects();
-        return Error{ErrorCode::RepositoryInvalid,
-                     d->label() + ": the commit of " + spec.toStdString() + " cannot be read (" + unreadable.value_or(why) +
-                         "): " + (unreadable ? "check its permissions" : "clone the repository again, or " + std::string(nameARef))};
+        const std::string advice =
+            unreadable ? "check its permissions" : "clone the repository again, or " + std::string(nameARef);
+        return Error{ErrorCode::RepositoryInvalid, d->label() + ": the commit of " + spec.toStdString() +
+                                                       " cannot be read (" + unreadable.value_or(why) + "): " + advice};
     }
     if (rc < 0)
         return Error{ErrorCode::NotFound, d->label() + " has no branch, tag or commit \"" + ref.toStdString() + "\"" +

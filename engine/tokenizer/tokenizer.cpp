@@ -154,7 +154,8 @@ Result<Tokenizer> Tokenizer::load(const std::filesystem::path& tokenizerJson)
 {
     std::error_code ignored;
     if (std::filesystem::status(tokenizerJson, ignored).type() == std::filesystem::file_type::not_found)
-        return Error{ErrorCode::FileUnreadable, tokenizerJson.string() + " is missing: download it into the model's folder"};
+        return Error{ErrorCode::FileUnreadable,
+                     tokenizerJson.string() + " is missing: download it into the model's folder"};
     OCTAVO_TRY(const std::string json, readTextFile(tokenizerJson, TokenizerFile::maxBytes));
     return parse(json, tokenizerJson.string());
 }
