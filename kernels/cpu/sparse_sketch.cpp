@@ -168,39 +168,39 @@ projectAvx512(int rank, int dim, const float* basis, const float* mean, const fl
     projectGeneric(rank, dim, basis, mean, x, out);
 }
 
-// The lead products of B blocks in a row with Q queries. Each field is summed as it lies, shifted by its place.
+// The lead products of B blocks in a row with Q queries.
 template <int Q, int B>
 OCTAVO_AVX512 inline void leadDots(const std::uint8_t* block, const SketchQuery* queries, __m512i (&dot)[B][Q])
 {
-    constexpr int bytes = leadBytes(64);
+    constexpr int parts = leadBytes(64) / 4;
+    const __m512i two = _mm512_set1_epi8(3);
+#pragma GCC unroll 4
     for (int b = 0; b < B; ++b) {
+#pragma GCC unroll 8
         for (int q = 0; q < Q; ++q)
             dot[b][q] = _mm512_setzero_si512();
     }
-    for (int f = 3; f >= 0; --f) {
-        const __m512i field = _mm512_set1_epi8(char(3 << (2 * f)));
-        __m512i sum[B][Q];
-        for (int b = 0; b < B; ++b) {
-            for (int q = 0; q < Q; ++q)
-                sum[b][q] = _mm512_setzero_si512();
-        }
-        for (int p = 0; p < bytes / 4; ++p) {
-            __m512i codes[Q];
+#pragma GCC unroll 4
+    for (int p = 0; p < parts; ++p) {
+        __m512i packed[B];
+#pragma GCC unroll 4
+        for (int b = 0; b < B; ++b)
+            packed[b] = _mm512_loadu_si512(block + b * leadBlockBytes(64) + 64 * p);
+#pragma GCC unroll 4
+        for (int f = 0; f < 4; ++f) {
+            __m512i upper[B];
+#pragma GCC unroll 4
+            for (int b = 0; b < B; ++b)
+                upper[b] = _mm512_and_si512(f == 0 ? packed[b] : _mm512_srli_epi16(packed[b], unsigned(2 * f)), two);
+#pragma GCC unroll 8
             for (int q = 0; q < Q; ++q) {
                 std::int32_t four;
-                std::memcpy(&four, queries[q].codes + bytes * f + 4 * p, 4);
-                codes[q] = _mm512_set1_epi32(four);
+                std::memcpy(&four, queries[q].codes + 4 * parts * f + 4 * p, 4);
+                const __m512i codes = _mm512_set1_epi32(four);
+#pragma GCC unroll 4
+                for (int b = 0; b < B; ++b)
+                    dot[b][q] = _mm512_dpbusd_epi32(dot[b][q], upper[b], codes);
             }
-            for (int b = 0; b < B; ++b) {
-                const __m512i upper =
-                    _mm512_and_si512(_mm512_loadu_si512(block + b * leadBlockBytes(64) + 64 * p), field);
-                for (int q = 0; q < Q; ++q)
-                    sum[b][q] = _mm512_dpbusd_epi32(sum[b][q], upper, codes[q]);
-            }
-        }
-        for (int b = 0; b < B; ++b) {
-            for (int q = 0; q < Q; ++q)
-                dot[b][q] = _mm512_add_epi32(dot[b][q], _mm512_srai_epi32(sum[b][q], 2 * f));
         }
     }
 }
@@ -244,6 +244,7 @@ OCTAVO_AVX512 inline void wholeParts(const std::uint8_t* leads, const std::uint8
     const __m512i high = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i32x4(upper), shifts), two);
     const __m512i low = _mm512_and_si512(_mm512_srlv_epi16(_mm512_broadcast_i32x4(lower), shifts), two);
     const __m512i keys = _mm512_shuffle_epi8(table, _mm512_or_si512(_mm512_slli_epi16(high, 2), low));
+#pragma GCC unroll 8
     for (int q = 0; q < Q; ++q)
         parts[q] = _mm512_dpbusd_epi32(_mm512_setzero_si512(), keys, queries[q]);
 }
@@ -261,8 +262,8 @@ OCTAVO_AVX512 inline __m128i sumFour(__m512i a, __m512i b, __m512i c, __m512i d)
 OCTAVO_AVX512 inline void askForRest(SketchView sketches, std::int32_t token)
 {
     const std::uint8_t* rest = sketches.rests + std::int64_t(token) * restBytes(64);
-    _mm_prefetch(reinterpret_cast<const char*>(rest), _MM_HINT_T0);
-    _mm_prefetch(reinterpret_cast<const char*>(rest + restBytes(64) - 1), _MM_HINT_T0);
+    _mm_prefetch(reinterpret_cast<const char*>(rest), _MM_HINT_T1);
+    _mm_prefetch(reinterpret_cast<const char*>(rest + restBytes(64) - 1), _MM_HINT_T1);
 }
 
 // Scores of `count` tokens, counted from the view's first, to scores[q][at] and on. Up to three more tokens are written
@@ -272,18 +273,21 @@ OCTAVO_AVX512 void scoreTokens(SketchView sketches, std::int32_t* tokens, int co
                                float* const* scores, std::int64_t at)
 {
     __m512i codes[Q];
+#pragma GCC unroll 8
     for (int q = 0; q < Q; ++q)
         codes[q] = _mm512_load_si512(queries[q].ordered);
     for (int i = count; i % 4 != 0; ++i)
         tokens[i] = tokens[0];
     for (int i = 0; i < count; i += 4) {
         __m512i parts[4][Q];
+#pragma GCC unroll 4
         for (int t = 0; t < 4; ++t) {
             const std::int32_t token = tokens[i + t];
             const std::uint8_t* leads = sketches.leads + std::int64_t(token / sketchBlockTokens) * leadBlockBytes(64) +
                                         token % sketchBlockTokens * 4;
             wholeParts<Q>(leads, sketches.rests + std::int64_t(token) * restBytes(64), codes, parts[t]);
         }
+#pragma GCC unroll 8
         for (int q = 0; q < Q; ++q) {
             const __m128i dots = _mm_sub_epi32(sumFour(parts[0][q], parts[1][q], parts[2][q], parts[3][q]),
                                                _mm_set1_epi32(queries[q].offset));
@@ -384,17 +388,19 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
         const std::uint8_t* block = sketches.leads + b * leadBlockBytes(64);
         if (block + leadsAhead < end) {
             for (int line = 0; line < together * leadBlockBytes(64); line += 64)
-                _mm_prefetch(reinterpret_cast<const char*>(block + leadsAhead + line), _MM_HINT_T0);
+                _mm_prefetch(reinterpret_cast<const char*>(block + leadsAhead + line), _MM_HINT_T1);
         }
         // No branch to guess wrong: a block without hits adds none.
         const auto take = [&](std::int64_t of, const __m512i (&dot)[Q]) OCTAVO_AVX512 {
             const std::int32_t token = std::int32_t(of) * sketchBlockTokens;
             const std::int32_t* limits = rule.boostedLimits + boostPlace(first + token);
             __mmask16 hits = 0;
+#pragma GCC unroll 8
             for (int q = 0; q < Q; ++q)
                 hits = __mmask16(hits | _mm512_cmpge_epi32_mask(dot[q], _mm512_loadu_si512(limits + q * boostPeriod)));
             _mm512_storeu_si512(waiting.tokens + count,
                                 _mm512_maskz_compress_epi32(hits, _mm512_add_epi32(counting, _mm512_set1_epi32(token))));
+#pragma GCC unroll 8
             for (int q = 0; q < Q; ++q)
                 _mm512_storeu_si512(waiting.leads[q] + count, _mm512_maskz_compress_epi32(hits, dot[q]));
             count += std::popcount(unsigned(hits));
@@ -402,6 +408,7 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
         if (b + together <= numBlocks) {
             __m512i dot[together][Q];
             leadDots<Q, together>(block, queries, dot);
+#pragma GCC unroll 2
             for (int i = 0; i < together; ++i)
                 take(b + i, dot[i]);
         } else {
@@ -638,19 +645,17 @@ void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlo
     scorePlain(rank, sketches, numBlocks, queries, numQueries, scores);
 }
 
-void askForSketches(int rank, SketchView sketches)
+void askForLeads(int rank, const std::uint8_t* leads)
 {
     for (int byte = 0; byte < leadBlockBytes(rank); byte += 64)
-        __builtin_prefetch(sketches.leads + byte);
-    for (int byte = 0; byte < sketchBlockTokens * restBytes(rank); byte += 64)
-        __builtin_prefetch(sketches.rests + byte);
+        __builtin_prefetch(leads + byte, 0, 2);
 }
 
 void askForCandidates(int rank, SketchView sketches, std::int64_t numBlocks)
 {
     constexpr int smallestPage = 4096;
     for (int byte = 0; byte < leadsAhead; byte += 64)
-        __builtin_prefetch(sketches.leads + byte);
+        __builtin_prefetch(sketches.leads + byte, 0, 2);
     for (std::int64_t byte = leadsAhead; byte < numBlocks * leadBlockBytes(rank); byte += smallestPage)
         __builtin_prefetch(sketches.leads + byte, 0, 2);
     for (std::int64_t byte = 0; byte < numBlocks * sketchBlockTokens * restBytes(rank); byte += smallestPage)

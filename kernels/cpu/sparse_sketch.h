@@ -67,12 +67,12 @@ SketchQuery makeSketchQuery(int rank, const float* coordinates, const float* dev
 void scoreSketches(Path path, int rank, SketchView sketches, std::int64_t numBlocks, const SketchQuery* queries,
                    int numQueries, float* const* scores);
 
-/// Asks for one block's sketches, which will be read in a moment.
-void askForSketches(int rank, SketchView sketches);
+/// Asks for the leads of one block.
+void askForLeads(int rank, const std::uint8_t* leads);
 
 /// Asks for the first leadsAhead bytes of leads that scoreCandidates() will be given next, since it asks for the rest itself,
 /// and for a line of every 4 KiB of all its sketches: to find out where a page is takes longer than to read a line of it.
-inline constexpr int leadsAhead = 4096;
+inline constexpr int leadsAhead = 8192;
 void askForCandidates(int rank, SketchView sketches, std::int64_t numBlocks);
 
 /// The same by the leads alone, up to a constant and a factor of the query's, of every `stride`-th block from the first.
