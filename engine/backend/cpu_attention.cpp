@@ -31,7 +31,10 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
     const int group = c.numHeads / c.numKvHeads, dim = c.headDim, half = c.rotaryDim / 2;
     const int queryWidth = c.numHeads * 2 * dim, kvWidth = c.numKvHeads * dim, width = queryWidth + 2 * kvWidth;
     const int kvBegin = kvHeads.begin * dim, kvEnd = kvHeads.end * dim;
+    const bool picksByHead = picking() && m_sparse->picksByHead(m_pool.active());
 
+    for (int kvHead = kvHeads.begin; picksByHead && kvHead < kvHeads.end; ++kvHead)
+        m_sparse->askForLeads(layer.kindIndex, kvHead);
     Input input = prepare(thread, m_hidden, c.hiddenSize, m_rows, layer.inputNorm.data(), attention.q);
     linear(attention.q, input, 2 * group * kvBegin, 2 * group * kvEnd, m_projected + 2 * group * kvBegin, width);
     if (!attention.k.takesInputOf(attention.q)) {
@@ -76,7 +79,7 @@ void CpuForward::attentionLayer(int thread, const CpuLayer& layer)
         attendShare(thread, layer);
     }
     if (picking()) {
-        if (m_sparse->picksByHead(m_pool.active())) {
+        if (picksByHead) {
             for (int kvHead = kvHeads.begin; kvHead < kvHeads.end; ++kvHead)
                 m_sparse->pickHead(layer.kindIndex, kvHead, [this](int row, int head) { return query(row, head); });
         } else {

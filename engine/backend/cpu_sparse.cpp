@@ -278,6 +278,19 @@ void CpuSparse::beginStep(std::span<const std::pair<CpuSequence*, int>> entries)
     ++(m_anySparse ? m_sparseSteps : m_denseSteps);
 }
 
+void CpuSparse::askForLeads(int layer, int kvHead) const
+{
+    const SparseSequence* last = nullptr; // rows of one sequence read the same
+    for (int r = 0; r < m_numRows; ++r) {
+        const CpuPickedRow& row = m_rows[std::size_t(r)];
+        const SparseSequence* sequence = m_rowOf[std::size_t(r)].first->sparse.get();
+        if (row.sparse && sequence != last)
+            m_attention->askForLeads(*sequence, layer, kvHead, cpu::pageTokens,
+                                     std::int64_t(row.recentPage) * cpu::pageTokens);
+        last = sequence;
+    }
+}
+
 void CpuSparse::pickList(int layer, int list, const QueryOf& query, bool together)
 {
     const int dim = m_config.headDim, heads = m_attention->headsPerList();

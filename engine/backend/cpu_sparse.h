@@ -89,6 +89,8 @@ public:
 
     /// Whether so many threads pick for KV heads of their own, with pickHead(), instead of all together.
     bool picksByHead(int threads) const { return m_settings.perHead && threads <= m_config.numKvHeads; }
+    /// Asks for what pickHead() reads first, to be called some microseconds before.
+    void askForLeads(int layer, int kvHead) const;
     /// Picks for one KV head of all sparse rows of a layer. On the thread that the head is always given to.
     void pickHead(int layer, int kvHead, const QueryOf& query) { pickList(layer, kvHead, query, false); }
     /// Leads the team, `threads` strong, through all sparse rows of one layer.

@@ -23,8 +23,15 @@ constexpr std::int64_t chunkRows = 128;
 constexpr int maxBoost = 4, maxHeadDim = 512;
 // Rows that are asked for as soon as they are picked: what a second-level cache of 1 MiB holds.
 constexpr std::int64_t rowsAhead = 2048;
-// Blocks of sketches that the limits of candidates are taken from.
-constexpr std::int64_t leadSample = 512;
+// Blocks of sketches that the limits of candidates are taken from: the number of candidates is right within a tenth or so,
+// and they lie so far apart that each takes as long as several blocks in a row.
+constexpr std::int64_t leadSample = 256;
+
+// Every so many-th block is taken.
+std::int64_t sampleStride(std::int64_t tokens)
+{
+    return std::max<std::int64_t>(1, tokens / cpu::sketchBlockTokens / leadSample);
+}
 // What leads lack is never counted as more, where no floor says so; boosts are below it.
 constexpr float mostLack = 30.0f;
 
@@ -270,6 +277,31 @@ void SparseAttention::scoreAll(List& work, const SparseSequence& sequence, int l
     }
 }
 
+std::int64_t SparseAttention::mostPicksOf(std::int64_t count) const
+{
+    return std::min(count, picksOf(count) * (m_settings.adaptive ? maxBoost : 1));
+}
+
+bool SparseAttention::looksAtLeads(std::int64_t count, std::int64_t wanted) const
+{
+    return m_settings.pickRule == PickRule::Priority && m_settings.lookAt != 0.0 && kvHeadsPerList() == 1 &&
+           2.0 * m_settings.lookAt * double(wanted) <= double(count);
+}
+
+void SparseAttention::askForLeads(const SparseSequence& sequence, int layer, int list, std::int64_t begin,
+                                  std::int64_t end) const
+{
+    const std::int64_t count = end - begin;
+    if (!looksAtLeads(count, mostPicksOf(count)))
+        return;
+    const std::int64_t step = sampleStride(count) * cpu::sketchBlockTokens;
+    for (std::int64_t token = begin; token < end; token += step)
+        cpu::askForLeads(m_shape.rank, sequence.m_tier.sketches(layer, token, list).leads);
+    const std::int64_t pageEnd = std::min(end, (begin / m_shape.pageTokens() + 1) * m_shape.pageTokens());
+    cpu::askForCandidates(m_shape.rank, sequence.m_tier.sketches(layer, begin, list),
+                          (pageEnd - begin) / cpu::sketchBlockTokens);
+}
+
 void SparseAttention::sampleLeads(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
                                   std::int64_t end, std::int64_t stride)
 {
@@ -322,14 +354,12 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
                                               const ParallelFor* parallel)
 {
     const std::int64_t count = end - begin, blocks = count / cpu::sketchBlockTokens;
-    const double target = m_settings.lookAt * double(wanted);
-    if (m_settings.pickRule != PickRule::Priority || m_settings.lookAt == 0.0 || kvHeadsPerList() > 1 ||
-        2.0 * target > double(count))
+    if (!looksAtLeads(count, wanted))
         return 0;
-    const std::int64_t stride = std::max<std::int64_t>(1, blocks / leadSample);
+    const std::int64_t stride = sampleStride(count);
     const std::int64_t sampled = (blocks + stride - 1) / stride * cpu::sketchBlockTokens;
     sampleLeads(work, sequence, layer, list, begin, end, stride);
-    const cpu::LeadRule rule = ruleOf(work, target, sampled, count);
+    const cpu::LeadRule rule = ruleOf(work, m_settings.lookAt * double(wanted), sampled, count);
 
     const int heads = headsPerList();
     constexpr std::int64_t slack = cpu::sketchBlockTokens; // that scoreCandidates() may write beyond what it returns
@@ -341,8 +371,7 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
     growTo(work.pageCounts, pages);
     for (auto& scores : work.scores)
         growTo(scores, room);
-    const auto placeOf = [&](std::int64_t page) { return std::max(begin, (firstPage + page) * pageTokens) - begin + page * slack; };
-    spread(parallel, pages, [&](std::int64_t page) {
+    const auto scorePage = [&](std::int64_t page, std::int64_t place) {
         const std::int64_t from = std::max(begin, (firstPage + page) * pageTokens);
         const std::int64_t to = std::min(end, (firstPage + page + 1) * pageTokens);
         if (to < end) // what the processor cannot foresee
@@ -350,20 +379,30 @@ std::int64_t SparseAttention::scoreCandidates(List& work, const SparseSequence& 
                                   std::min(pageTokens, end - to) / cpu::sketchBlockTokens);
         float* out[cpu::maxSharingHeads];
         for (int i = 0; i < heads; ++i)
-            out[i] = work.scores[std::size_t(i)].data() + placeOf(page);
-        work.pageCounts[std::size_t(page)] = cpu::scoreCandidates(
-            m_path, m_shape.rank, sequence.m_tier.sketches(layer, from, list), (to - from) / cpu::sketchBlockTokens,
-            work.sketchQueries.data(), heads, rule, std::int32_t(from), work.candidates.data() + placeOf(page),
-            work.lacks.data() + placeOf(page), out);
-    });
+            out[i] = work.scores[std::size_t(i)].data() + place;
+        return cpu::scoreCandidates(m_path, m_shape.rank, sequence.m_tier.sketches(layer, from, list),
+                                    (to - from) / cpu::sketchBlockTokens, work.sketchQueries.data(), heads, rule,
+                                    std::int32_t(from), work.candidates.data() + place, work.lacks.data() + place, out);
+    };
     std::int64_t found = 0;
-    for (std::int64_t page = 0; page < pages; ++page) {
-        const std::int64_t from = placeOf(page), more = work.pageCounts[std::size_t(page)];
-        std::copy_n(work.candidates.begin() + from, more, work.candidates.begin() + found);
-        std::copy_n(work.lacks.begin() + from, more, work.lacks.begin() + found);
-        for (auto& scores : work.scores)
-            std::copy_n(scores.begin() + from, more, scores.begin() + found);
-        found += more;
+    if (!parallel) { // one page's candidates behind the other's, so that few lines are written
+        for (std::int64_t page = 0; page < pages; ++page)
+            found += scorePage(page, found);
+    } else {
+        const auto placeOf = [&](std::int64_t page) {
+            return std::max(begin, (firstPage + page) * pageTokens) - begin + page * slack;
+        };
+        spread(parallel, pages, [&](std::int64_t page) {
+            work.pageCounts[std::size_t(page)] = scorePage(page, placeOf(page));
+        });
+        for (std::int64_t page = 0; page < pages; ++page) {
+            const std::int64_t from = placeOf(page), more = work.pageCounts[std::size_t(page)];
+            std::copy_n(work.candidates.begin() + from, more, work.candidates.begin() + found);
+            std::copy_n(work.lacks.begin() + from, more, work.lacks.begin() + found);
+            for (auto& scores : work.scores)
+                std::copy_n(scores.begin() + from, more, scores.begin() + found);
+            found += more;
+        }
     }
     if (found < wanted) // the sample misled: rare, and true of this row alone, so it may take long
         return 0;
@@ -389,7 +428,7 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
     const std::int64_t count = end - begin;
     const int heads = headsPerList(), group = m_numHeads / m_shape.numKvHeads;
     const int most = m_settings.adaptive ? maxBoost : 1;
-    std::int64_t wanted = std::min<std::int64_t>(count, m_settings.topK);
+    std::int64_t wanted = picksOf(count);
     float* tailLog = part.tailLog.data() + list * heads;
     std::fill_n(tailLog, heads, -std::numeric_limits<float>::infinity());
     work.lifts.clear();
@@ -399,7 +438,7 @@ void SparseAttention::pick(List& work, SparseSequence& sequence, int layer, int 
     } else {
         projectQueries(work, layer, list, queries);
         const std::int64_t candidates =
-            scoreCandidates(work, sequence, layer, list, begin, end, std::min(count, wanted * most), parallel);
+            scoreCandidates(work, sequence, layer, list, begin, end, mostPicksOf(count), parallel);
         if (candidates == 0)
             scoreAll(work, sequence, layer, list, begin, end, parallel);
         const float* scores[cpu::maxSharingHeads];

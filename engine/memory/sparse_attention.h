@@ -132,6 +132,8 @@ public:
     int headsPerList() const { return m_numHeads / lists(); }
     /// Before attendList() of this sequence may run on several threads.
     void prepareLists(SparseSequence& sequence);
+    /// Asks for what attendList() reads first, which lies anywhere: to be called a little before, on any thread.
+    void askForLeads(const SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end) const;
     /// attend() for the heads of one list, on the calling thread, into their places of `part` (of all heads).
     void attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
                     const float* queries, AttentionPart& part)
@@ -190,6 +192,9 @@ private:
                     kernels::cpu::Path path, ParallelFor parallel);
 
     int kvHeadsPerList() const { return m_settings.perHead ? 1 : m_shape.numKvHeads; }
+    /// Picks of a row from `count` tokens, before its budget grows, and the most there may be.
+    std::int64_t picksOf(std::int64_t count) const { return std::min<std::int64_t>(count, m_settings.topK); }
+    std::int64_t mostPicksOf(std::int64_t count) const;
     void attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
                     const float* queries, AttentionPart& part, const ParallelFor* parallel);
     void projectQueries(List& work, int layer, int list, const float* queries);
@@ -198,6 +203,8 @@ private:
     /// Scores the tokens whose leads promise most and returns how many there are: `wanted` at least, or none.
     std::int64_t scoreCandidates(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
                                  std::int64_t end, std::int64_t wanted, const ParallelFor* parallel);
+    /// Whether leads say of which of `count` tokens keys are computed, where `wanted` are picked.
+    bool looksAtLeads(std::int64_t count, std::int64_t wanted) const;
     void sampleLeads(List& work, const SparseSequence& sequence, int layer, int list, std::int64_t begin,
                      std::int64_t end, std::int64_t stride);
     /// The rule that makes about `target` of `count` tokens candidates, by `sampled` of their leads.

@@ -145,6 +145,7 @@ private slots:
     void sharedAndPerHeadListsDiffer();
     void theSketchFindsThePlantedToken();
     void threadsBatchAndBufferChangeNothing();
+    void askingForLeadsChangesNothing();
     void allPathsPickAlike();
     void lookingAtAFewTokensIsNearlyAsGood();
     void aSampleThatMisleadsChangesNothing();
@@ -436,6 +437,30 @@ void TestSparseAttention::threadsBatchAndBufferChangeNothing()
     QVERIFY(run(threaded(4), 50'000, 7) == alone);
 }
 
+void TestSparseAttention::askingForLeadsChangesNothing()
+{
+    // Ranges that end in a page's middle, with too few tokens for leads, and with many pages.
+    for (const std::int64_t end : {std::int64_t(1040), std::int64_t(3600), std::int64_t(30000)}) {
+        std::vector<float> contexts[2];
+        for (const bool asks : {false, true}) {
+            SparseAttention attention = attentionWith({.topK = 300}, serialFor(), cpu::bestPath(), 64);
+            const auto sequence = *attention.createSequence(end);
+            fill(attention, *sequence, 0, end, 1);
+            attention.prepareLists(*sequence);
+            attention.beginStep();
+            const auto q = query(3);
+            AttentionPart part(heads, dim);
+            for (int list = 0; list < attention.lists(); ++list) {
+                if (asks)
+                    attention.askForLeads(*sequence, 0, list, 512, end);
+                attention.attendList(*sequence, 0, list, 512, end, q.data(), part);
+            }
+            contexts[asks] = part.context;
+        }
+        QVERIFY(contexts[0] == contexts[1]);
+    }
+}
+
 void TestSparseAttention::allPathsPickAlike()
 {
     for (const int rank : {32, 64}) {
@@ -495,7 +520,7 @@ void TestSparseAttention::lookingAtAFewTokensIsNearlyAsGood()
 
 void TestSparseAttention::aSampleThatMisleadsChangesNothing()
 {
-    // All that the sample of every fourth block sees follows the query, nothing else does: too few reach its limit.
+    // All that the sample of every ninth block sees follows the query, nothing else does: too few reach its limit.
     constexpr std::int64_t tokens = 40000;
     auto q = query(3);
     for (std::size_t head = 0; head < heads; head += 2)
@@ -506,7 +531,7 @@ void TestSparseAttention::aSampleThatMisleadsChangesNothing()
         auto sequence = *attention.createSequence(tokens);
         auto keys = randomRows(tokens, 9);
         for (std::int64_t t = 0; t < tokens; ++t) {
-            for (int i = 0; t / 16 % 4 == 0 && i < kvHeads * dim; ++i)
+            for (int i = 0; t / 16 % 9 == 0 && i < kvHeads * dim; ++i)
                 keys[std::size_t(t * kvHeads * dim + i)] += 0.5f * q[std::size_t(i / dim * 2 * dim + i % dim)];
         }
         QVERIFY(attention.prepareAppend(*sequence, 0, tokens));
