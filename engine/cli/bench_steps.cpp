@@ -55,7 +55,7 @@ Result<std::unique_ptr<engine::Backend>> openBackend(const Arguments& arguments,
     OCTAVO_TRY(const std::int64_t picks, arguments.integer("--picks", options.sparseSettings.topK, 1, 1 << 20));
     options.sparseSettings.topK = int(picks);
     if (arguments.has("--picks"))
-        options.sparseSettings.longTopK = 0; // just so many
+        options.sparseSettings.onlyTopK();
     options.quantize = wanted.quantize;
     const std::string mtp = arguments.text("--mtp", "off");
     if (mtp != "on" && mtp != "off")

@@ -87,8 +87,8 @@ Result<void> runSynthetic(const Arguments& arguments, Streams& streams, const en
     OCTAVO_TRY(const double missRate, arguments.number("--miss-rate", 0.0, 0.0, 1.0));
     OCTAVO_TRY(const engine::ModelConfig config, engine::ModelConfig::load(wanted.modelDir));
     const engine::SparseSettings settings;
-    const int lanes = config.numFullAttentionLayers() * config.numKvHeads;
-    OCTAVO_TRY(const engine::PickTrace trace, engine::syntheticTrace(lanes, context, settings.topK, steps, missRate));
+    const int lanes = config.numFullAttentionLayers() * config.numKvHeads, picks = settings.topKOnCpu();
+    OCTAVO_TRY(const engine::PickTrace trace, engine::syntheticTrace(lanes, context, picks, steps, missRate));
     const auto rowBytes = std::int64_t(kernels::cpu::RowShape{config.headDim}.int4Bytes());
     const std::int64_t rows = settings.hotBufferBytes / rowBytes;
     OCTAVO_TRY(const engine::HitRates usual, engine::replay(trace, rows, warmUpSteps));
@@ -99,7 +99,7 @@ Result<void> runSynthetic(const Arguments& arguments, Streams& streams, const en
            {"miss_rate", missRate},
            {"hot_buffer_rows", rows},
            {"hit_rate", usual.clock},
-           {"host_bytes_per_step", (1.0 - usual.clock) * double(lanes * settings.topK * rowBytes)},
+           {"host_bytes_per_step", (1.0 - usual.clock) * double(lanes * picks * rowBytes)},
            {"command", reproducingCommand(arguments)},
            {"buffers", tableOf(trace, context)}},
           arguments, streams);

@@ -155,7 +155,7 @@ Command evalCommand()
                 {"--samples", "N",
                  "kld: decode N tokens of text and N of answers (default: 200); recall: hide N values (default: 20) or "
                  "ask N questions (default: 32); parity: N questions a context"},
-                {"--picks", "N", "kld: rows that sparse attention picks (default: 2048, on a GPU 3584 from 131,072 tokens on)"},
+                {"--picks", "N", "kld: rows that sparse attention picks (default: 1536, on a GPU 2048 and 3584 from 131,072 tokens on)"},
                 {"--pick-rule", "priority|largest",
                  "kld: whether picks stand for what is not picked (default: priority, and the largest alone as well)"},
                 {"--state", "DIR", "kld, recall on a folder: keep what was read there, and take it from there next time"},

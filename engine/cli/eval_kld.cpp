@@ -57,7 +57,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         onGpu = dense->info().path == "cuda";
         const SparseSettings usual;
         const std::int64_t range = std::int64_t(subject.ids.size()) - usual.sinks - usual.recent; // less than a backend keeps
-        line["picks"] = onGpu && !arguments.has("--picks") ? usual.topKOf(range) : topK;
+        line["picks"] = arguments.has("--picks") ? topK : onGpu ? usual.topKOf(range) : usual.topKOnCpu();
         line["pick_rule"] = rule == PickRule::Priority ? "priority" : "largest";
         OCTAVO_TRY(const SlotId context, readOrReopen(*dense, model, subject.ids, about.stateFile("dense"), hooks));
         OCTAVO_TRY(text, traceText(*dense, context, about.next, hooks));
@@ -93,7 +93,7 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         settings.perHead = variant.perHead;
         settings.topK = int(topK);
         if (arguments.has("--picks"))
-            settings.longTopK = 0; // just so many
+            settings.onlyTopK();
         settings.pickRule = variant.rule;
         // Rows lie alike in all variants, so that one reading serves them all.
         OCTAVO_TRY(const std::unique_ptr<Backend> tested, subject.backend(SparseMode::On, settings));

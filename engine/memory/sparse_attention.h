@@ -193,7 +193,7 @@ private:
 
     int kvHeadsPerList() const { return m_settings.perHead ? 1 : m_shape.numKvHeads; }
     /// Picks of a row from `count` tokens, before its budget grows, and the most there may be.
-    std::int64_t picksOf(std::int64_t count) const { return std::min<std::int64_t>(count, m_settings.topK); }
+    std::int64_t picksOf(std::int64_t count) const { return std::min<std::int64_t>(count, m_settings.topKOnCpu()); }
     std::int64_t mostPicksOf(std::int64_t count) const;
     void attendList(SparseSequence& sequence, int layer, int list, std::int64_t begin, std::int64_t end,
                     const float* queries, AttentionPart& part, const ParallelFor* parallel);

@@ -23,6 +23,7 @@ Result<void> SparseSettings::check() const
     constexpr std::int64_t mostTokens = std::int64_t{1} << 20;
     OCTAVO_CHECK(inRange("number of picks", topK, 1, mostTokens));
     OCTAVO_CHECK(inRange("number of picks from long ranges", longTopK, 0, mostTokens));
+    OCTAVO_CHECK(inRange("number of picks on a CPU", cpuTopK, 0, mostTokens));
     OCTAVO_CHECK(inRange("least long range", longRange, 0, mostTokens));
     OCTAVO_CHECK(inRange("number of sinks", sinks, 0, 512));
     // Fewer, and rows of a rejected draft could reach the tier.

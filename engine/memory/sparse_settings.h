@@ -22,6 +22,10 @@ struct SparseSettings {
     /// (tests/bench/RESULTS.md).
     int longTopK = 3584;
     std::int64_t longRange = 131072;
+    /// On a CPU at most so many instead of topK; 0: topK. It keeps a list for each KV head, whose picks are nearer to dense than as
+    /// many for all heads. Nats on text from dense over the same rows at 32,768 tokens with 2,048 / 1,536 / 1,024 picks
+    /// 0.0001 / 0.0002 / 0.0004, at 65,536 with 1,024 0.0009 (tests/bench/RESULTS.md).
+    int cpuTopK = 1536;
     int sinks = 64;                    ///< first tokens always attended; the backend may take more
     int recent = 1024;                 ///< last tokens always attended; the backend may take more
     bool perHead = true;               ///< one list per KV head; else one per layer
@@ -44,8 +48,13 @@ struct SparseSettings {
     /// sparse: 2.25 / 2.35 at 16,384, 4.84 / 2.83 at 49,152 (tests/bench/RESULTS.md).
     std::int64_t threshold = 32768;
 
-    /// Rows that are picked from so many tokens, unless there are fewer.
+    /// So that topK rows are picked everywhere.
+    void onlyTopK() { longTopK = cpuTopK = 0; }
+
+    /// Rows that a GPU picks from so many tokens, unless there are fewer.
     int topKOf(std::int64_t tokens) const { return tokens < longRange ? topK : std::max(topK, longTopK); }
+    /// The same on a CPU.
+    int topKOnCpu() const { return cpuTopK > 0 ? std::min(topK, cpuTopK) : topK; }
 
     /// Fails with InvalidArgument, naming the setting, what was found and what is possible.
     Result<void> check() const;

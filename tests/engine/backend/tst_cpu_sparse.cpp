@@ -47,6 +47,7 @@ private:
         options.memoryBudgetBytes = budgetBytes;
         options.sparse = mode;
         options.sparseSettings.topK = topK;
+        options.sparseSettings.onlyTopK();
         options.sparseSettings.recent = 256;
         options.sparseSettings.hotBufferBytes = 2 << 20;
         options.sketchBasis = m_basis;
@@ -341,6 +342,7 @@ void TestCpuSparse::settingsThatCannotWorkAreRefused()
     QVERIFY(refused([](SparseSettings& settings) { settings.priorityFloor = -0.1; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.priorityFloor = 1.1; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.longTopK = -1; }));
+    QVERIFY(refused([](SparseSettings& settings) { settings.cpuTopK = -1; }));
     QVERIFY(refused([](SparseSettings& settings) { settings.longRange = -1; }));
     QVERIFY(SparseSettings().check());
 }

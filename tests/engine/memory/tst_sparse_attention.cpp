@@ -55,9 +55,11 @@ ParallelFor threaded(int threads)
     };
 }
 
-SparseAttention attentionWith(const SparseSettings& settings, const ParallelFor& parallel = serialFor(),
+// With topK picks.
+SparseAttention attentionWith(SparseSettings settings, const ParallelFor& parallel = serialFor(),
                               cpu::Path path = cpu::bestPath(), int rank = 32)
 {
+    settings.onlyTopK();
     return *SparseAttention::create(sampleBasis(rank), heads, settings, path, parallel);
 }
 
@@ -146,6 +148,7 @@ private slots:
     void theSketchFindsThePlantedToken();
     void threadsBatchAndBufferChangeNothing();
     void askingForLeadsChangesNothing();
+    void picksAreTheFewerOfBothNumbers();
     void allPathsPickAlike();
     void lookingAtAFewTokensIsNearlyAsGood();
     void aSampleThatMisleadsChangesNothing();
@@ -458,6 +461,20 @@ void TestSparseAttention::askingForLeadsChangesNothing()
             contexts[asks] = part.context;
         }
         QVERIFY(contexts[0] == contexts[1]);
+    }
+}
+
+void TestSparseAttention::picksAreTheFewerOfBothNumbers()
+{
+    for (const auto& [topK, cpuTopK, picks] : {std::tuple{400, 150, 150}, std::tuple{400, 500, 400}, std::tuple{400, 0, 400}}) {
+        const SparseSettings settings{.topK = topK, .cpuTopK = cpuTopK};
+        SparseAttention attention = *SparseAttention::create(sampleBasis(32), heads, settings, cpu::bestPath(), serialFor());
+        const auto sequence = *attention.createSequence(6000);
+        fill(attention, *sequence, 0, 6000, 1);
+        attention.beginStep();
+        attention.attend(*sequence, 0, 0, 6000, query(2).data());
+        for (int list = 0; list < attention.lists(); ++list)
+            QCOMPARE(int(sequence->picks(0, list).size()), picks);
     }
 }
 
