@@ -188,19 +188,6 @@ __device__ __forceinline__ __nv_bfloat16 gatedProduct(float gate, float up)
     return __float2bfloat16_rn(silu(pair.x) * pair.y);
 }
 
-/// Adds to a counter so that whoever sees it with loadAcquire() also sees what the warp wrote before a __syncwarp().
-__device__ __forceinline__ void addRelease(int* counter, int value)
-{
-    asm volatile("red.release.gpu.global.add.s32 [%0], %1;\n" ::"l"(counter), "r"(value) : "memory");
-}
-
-__device__ __forceinline__ int loadAcquire(const int* counter)
-{
-    int value;
-    asm volatile("ld.acquire.gpu.global.s32 %0, [%1];\n" : "=r"(value) : "l"(counter) : "memory");
-    return value;
-}
-
 /// Programmatic dependent launch (sm_90): the next kernel may start its prologue.
 __device__ __forceinline__ void allowDependentLaunch()
 {

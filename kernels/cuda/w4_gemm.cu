@@ -308,6 +308,10 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
         (norms.hidden &&
          (weights.outFeatures % w4TileRows != 0 || output != GemmOutput::Bf16 || !norms.weight || !norms.squaresOut)))
         return cudaErrorInvalidValue;
+    const auto aligned = [](const void* at) { return reinterpret_cast<std::uintptr_t>(at) % 16 == 0; };
+    const bool wideRows = weights.outFeatures % 32 == 0 && yStride % 8 == 0 && aligned(y);
+    if (norms.hidden && !(wideRows && aligned(norms.hidden) && aligned(norms.weight)))
+        return cudaErrorInvalidValue;
     if (x.rows == 0)
         return cudaSuccess;
 
@@ -326,6 +330,7 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     args.groups = weights.groups();
     args.output = output;
     args.norms = norms;
+    args.wideRows = wideRows;
 
     if (workspace.path == W4Path::Auto && deviceHasW4Ring()) {
         const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;

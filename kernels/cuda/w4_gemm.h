@@ -60,10 +60,10 @@ std::uint16_t w4ScaleAt(const std::uint8_t* units, int inFeatures, int n, int k)
 enum class W4Path { Auto, Portable };
 
 /// Work space of launchW4Gemm(): sums of blocks that share an output tile. Zeroed once before its first use; launches
-/// on one stream may share it. On sm_90 the block that begins a tile waits for those that go on with it, so all blocks
-/// of a product must get to run: products of one device belong on one stream.
+/// on one stream may share it, if all go by one path. On sm_90 blocks that share a tile wait for each other, so all
+/// blocks of a product must get to run: products of one device belong on one stream.
 struct W4Workspace {
-    float* partials = nullptr; ///< w4PartialFloats(blocks)
+    float* partials = nullptr; ///< w4PartialFloats(blocks), 16-byte aligned. On sm_90 +0 between launches
     int* arrivals = nullptr;   ///< w4Arrivals() of the widest linear, zero between launches
     int blocks = 0;            ///< the device's multiprocessors. Part of the result's rounding, so keep it fixed
     W4Path path = W4Path::Auto;
@@ -98,8 +98,9 @@ struct W4Norms {
 /// Numerics codes exact in bf16, products summed in fp32 per group of 128, the fp16 scale applied to the sum. A row's
 ///          result does not depend on M nor on the other rows: every M adds in the same order. With norms y is rounded
 ///          to bf16 before it is added, the sum before it is squared or weighed, as launchAddRmsNorm() does.
-/// Errors   cudaErrorInvalidValue for sizes that do not match, a workspace without blocks, and norms over a width that
-///          is no multiple of 128 or with an output other than bf16.
+/// Errors   cudaErrorInvalidValue for sizes that do not match, a workspace without blocks, norms over a width that is
+///          no multiple of 128, and a norm after with an output other than bf16, or with rows of y or of the stream
+///          that do not begin on 16 bytes.
 /// Stream   enqueues on `stream`; M == 0 does nothing. On sm_90 the weights' first bytes are fetched while the kernel
 ///          before still runs.
 [[nodiscard]] cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weights, void* y,

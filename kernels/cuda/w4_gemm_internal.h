@@ -27,6 +27,7 @@ struct W4GemmArgs {
     int tiles, groups; // of 128 x 128
     GemmOutput output;
     W4Norms norms;
+    bool wideRows; ///< rows of y may be stored 16 bytes at a time
 };
 
 /// A row's 1 / sqrt(mean of squares + eps), by the eight lanes that share l / 8 of a warp; all of them get it.

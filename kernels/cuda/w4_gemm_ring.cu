@@ -80,9 +80,8 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
     float* scales = reinterpret_cast<float*>(shared + L::scalesOffset);
     const int lane = threadIdx.x % 32;
     const int warp = threadIdx.x / 32;
-    const int units = (args.tiles + 1) / 2 * args.groups;
-    const int begin = firstUnit(blockIdx.x, units, gridDim.x);
-    const int end = firstUnit(blockIdx.x + 1, units, gridDim.x);
+    const Division division(args);
+    const int begin = division.firstUnit(blockIdx.x), end = division.firstUnit(blockIdx.x + 1);
 
     allowDependentLaunch();
     if (threadIdx.x == 0) {
@@ -170,7 +169,7 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
     int unit = begin + turn;
     int tile = begin / args.groups;
     for (int segmentBegin = begin; segmentBegin < end; ++tile) {
-        const int tileBegin = tile * args.groups, tileEnd = tileBegin + args.groups;
+        const int tileEnd = (tile + 1) * args.groups;
         const int segmentEnd = min(tileEnd, end);
         float sums[2][RowTiles][4] = {};
         for (; unit < segmentEnd; unit += 2, at.advance()) {
@@ -236,7 +235,6 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
             }
         }
         namedBarrier(1 + warpN, 64);
-        const bool owner = segmentBegin == tileBegin;
         if (turn == 0 && tile * 2 + warpN / 4 < args.tiles) {
 #pragma unroll
             for (int i = 0; i < L::fragments; ++i) {
@@ -245,8 +243,7 @@ __global__ void __launch_bounds__(threads, 1) w4GemmRingKernel(const __grid_cons
                 s[0] = (s[0] + other.x) * codeFactor, s[1] = (s[1] + other.y) * codeFactor;
                 s[2] = (s[2] + other.z) * codeFactor, s[3] = (s[3] + other.w) * codeFactor;
             }
-            const int lastBlock = segmentEnd == tileEnd ? blockIdx.x : blockOf(tileEnd - 1, units, gridDim.x);
-            finishTile(args, sums, tile, warpN, owner, lastBlock, scales, scalesBarrier);
+            finishTile(args, division, sums, tile, warpN, scales, scalesBarrier);
         }
         segmentBegin = segmentEnd;
     }

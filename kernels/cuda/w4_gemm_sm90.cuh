@@ -7,23 +7,34 @@
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/w4_gemm.h"
+#include "kernels/cuda/w4_gemm_ending.cuh"
 #include "kernels/cuda/w4_gemm_internal.h"
+#include "kernels/cuda/w4_gemm_parts.cuh"
 
 namespace octavo::kernels::cuda
 {
 
-inline constexpr int tileOutputs = 256;
+/// How the blocks of a launch share a product's units, 256 outputs x 128 inputs each, tile after tile.
+struct Division {
+    unsigned blocks, groups, units;
 
-// Both products stay below 2^32: launchW4Sm90() looks.
-__device__ __forceinline__ int firstUnit(int block, int units, int blocks)
-{
-    return static_cast<int>(unsigned(block) * unsigned(units) / unsigned(blocks));
-}
+    __device__ __forceinline__ explicit Division(const W4GemmArgs& args)
+        : blocks(gridDim.x)
+        , groups(args.groups)
+        , units((args.tiles + 1) / 2 * groups)
+    {
+    }
+    // Products stay below 2^32: launchW4Sm90() looks.
+    __device__ __forceinline__ int firstUnit(unsigned block) const { return static_cast<int>(block * units / blocks); }
+    __device__ __forceinline__ int firstBlock(unsigned tile) const { return blockOf(tile * groups); }
+    __device__ __forceinline__ int lastBlock(unsigned tile) const { return blockOf((tile + 1) * groups - 1); }
 
-__device__ __forceinline__ int blockOf(int unit, int units, int blocks)
-{
-    return static_cast<int>((unsigned(unit + 1) * unsigned(blocks) - 1) / unsigned(units));
-}
+private:
+    __device__ __forceinline__ int blockOf(unsigned unit) const
+    {
+        return static_cast<int>(((unit + 1) * blocks - 1) / units);
+    }
+};
 
 /// Two of a word's nibbles, less 8, times 2^-6, exact. A bf16 whose upper byte is zero is its lower byte times 2^-133,
 /// so that a nibble needs no shift to be the lower or the upper half of that byte.
@@ -78,138 +89,78 @@ __device__ __forceinline__ void findScales(const W4GemmArgs& args, float* scales
         barrierArrive(barrier);
 }
 
-/// Ends a warp's part of a tile: outputs warp * 32 .. + 31 of it, for all rows, as products of warps leave them. Blocks
-/// up to `lastBlock` go on with what this one began; `scales` are complete once their barrier's first phase has ended.
+/// Ends a warp's part of a tile: outputs warp * 32 .. + 31 of it, for all rows, as products of warps leave them;
+/// `scales` are complete once their barrier's first phase has ended. Parts are added in the blocks' order, whoever adds
+/// them.
 template <int RowTiles>
-__device__ __forceinline__ void finishTile(const W4GemmArgs& args, float (&sums)[2][RowTiles][4], int tile, int warp,
-                                           bool owner, int lastBlock, const float* scales, unsigned scalesBarrier)
+__device__ __forceinline__ void finishTile(const W4GemmArgs& args, const Division& division,
+                                           float (&sums)[2][RowTiles][4], int tile, int warp, const float* scales,
+                                           unsigned scalesBarrier)
 {
     constexpr int fragments = 2 * RowTiles; // float4s of a warp's sums
-    const int lane = threadIdx.x % 32, laneRow = lane / 4;
-    // Blocks that share a tile: the one that has its beginning finishes it, since that is the last thing it
-    // does, while the others had it first. They leave their sums and say so; it adds them in the blocks'
-    // order.
-    constexpr int slotFloat4s = tileOutputs * w4MaxRows / 4;
-    float4* parts = reinterpret_cast<float4*>(args.partials) + warp * fragments * 32 + lane;
-    int* arrived = args.arrivals + tile * 8 + warp;
-    if (!owner) {
-        float4* mine = parts + int64_t(blockIdx.x) * slotFloat4s;
+    const int lane = threadIdx.x % 32, block = blockIdx.x;
+    const int first = division.firstBlock(tile), last = division.lastBlock(tile);
+    // Parts of even and of odd tiles have places of their own, as a block may have one of either.
+    float4* places = reinterpret_cast<float4*>(args.partials) + int64_t(tile % 2 * gridDim.x + first) * partFloat4s +
+                     warp * fragments * 32 + lane;
+    const auto present = [&](int octet) { return octet * 8 + lane % 4 * 2 < args.rows; };
+    const auto putParts = [&] {
+        float4* mine = places + (block - first) * partFloat4s;
 #pragma unroll
-        for (int i = 0; i < fragments; ++i) {
-            const float* s = &sums[0][0][0] + i * 4;
-            __stcg(mine + i * 32, float4{s[0], s[1], s[2], s[3]});
+        for (int i = 0; i < fragments; ++i)
+            if (present(i % RowTiles))
+                putPart(mine + i * 32, &sums[0][0][0] + i * 4);
+    };
+    // Who is idle after the tile may wait for others' parts. Where those are four blocks or more, each adds a
+    // share of the parts; for few rows four do, so that the rest can go and make room for the next product.
+    const int idle = last - first + (division.firstUnit(last + 1) == (tile + 1) * args.groups ? 1 : 0);
+    if (idle >= 4) {
+        putParts();
+        const int sharing = RowTiles <= 2 ? 4 : idle, me = block - first;
+        if (me >= sharing)
+            return;
+        int octet = (me + sharing - warp % sharing) % sharing;
+        if (octet * 8 >= args.rows)
+            return;
+        const Ending end(args, scales, tile, warp);
+        if (args.norms.squares)
+            barrierWait(scalesBarrier, 0);
+#pragma unroll 1
+        for (; octet * 8 < args.rows; octet += sharing) {
+            const uint4 before = end.before(octet);
+            Octet total = {{-0.0f, -0.0f, -0.0f, -0.0f}, {-0.0f, -0.0f, -0.0f, -0.0f}};
+            addParts<RowTiles <= 2 ? 4 : 8, 2, RowTiles * 32>(&total[0][0], places + octet * 32, last - first + 1,
+                                                              [&](int) { return present(octet); });
+            end.store(total, octet, before);
         }
-        __syncwarp();
-        if (lane == 0)
-            addRelease(arrived, 1);
         return;
     }
-    float before[2][RowTiles][4], weight[2][2];
-    const auto loadHidden = [&] {
+    // Else the block that has the tile's beginning, since that is the last thing it has.
+    if (block != first)
+        return putParts();
+    const Ending end(args, scales, tile, warp);
+    constexpr bool early = RowTiles == 1; // while parts are waited for, where there are registers
+    uint4 before[RowTiles];
+    if (early)
+        before[0] = end.before(0);
+    constexpr int batch = RowTiles == 1 ? 4 : RowTiles <= 4 ? 2 : 1;
+    addParts<batch, fragments, 32>(&sums[0][0][0], places + partFloat4s, last - first,
+                                   [&](int i) { return present(i % RowTiles); });
+    if (!early)
 #pragma unroll
-        for (int r = 0; r < 2; ++r)
-#pragma unroll
-            for (int half = 0; half < 2; ++half) {
-                const int output = tile * tileOutputs + warp * 32 + r * 16 + laneRow + half * 8;
-                weight[r][half] = __ldg(args.norms.weight + output);
-#pragma unroll
-                for (int t = 0; t < RowTiles; ++t)
-#pragma unroll
-                    for (int i = 0; i < 2; ++i) {
-                        const int row = t * 8 + lane % 4 * 2 + i;
-                        before[r][t][half * 2 + i] = row < args.rows ? w4Hidden(args, row, output) : 0.0f;
-                    }
-            }
-    };
-    constexpr bool early = RowTiles == 1; // while others' sums are waited for, where there are registers
-    if (early && args.norms.hidden)
-        loadHidden();
-    if (lastBlock > static_cast<int>(blockIdx.x)) {
-        if (lane == 0) {
-            while (loadAcquire(arrived) != lastBlock - static_cast<int>(blockIdx.x)) {
-            }
-            *arrived = 0;
-        }
-        __syncwarp();
-        constexpr int batch = fragments <= 2 ? 4 : fragments <= 4 ? 2 : 1; // loads in flight at once
-        for (int block = blockIdx.x + 1; block <= lastBlock; block += batch) {
-            float4 values[batch][fragments];
-#pragma unroll
-            for (int j = 0; j < batch; ++j)
-#pragma unroll
-                for (int i = 0; i < fragments; ++i)
-                    values[j][i] = block + j <= lastBlock ? __ldcg(parts + int64_t(block + j) * slotFloat4s + i * 32)
-                                                          : float4{0.0f, 0.0f, 0.0f, 0.0f};
-#pragma unroll
-            for (int j = 0; j < batch; ++j)
-#pragma unroll
-                for (int i = 0; i < fragments; ++i) {
-                    float* s = &sums[0][0][0] + i * 4;
-                    s[0] += values[j][i].x, s[1] += values[j][i].y;
-                    s[2] += values[j][i].z, s[3] += values[j][i].w;
-                }
-        }
-    }
-    if (args.norms.squares) {
+        for (int octet = 0; octet < RowTiles; ++octet)
+            before[octet] = end.before(octet);
+    if (args.norms.squares)
         barrierWait(scalesBarrier, 0);
 #pragma unroll
-        for (int t = 0; t < RowTiles; ++t)
+    for (int octet = 0; octet < RowTiles; ++octet) {
+        Octet mine;
 #pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const float scale = scales[t * 8 + lane % 4 * 2 + i];
-#pragma unroll
-                for (int r = 0; r < 2; ++r)
-                    sums[r][t][i] *= scale, sums[r][t][2 + i] *= scale;
-            }
+        for (int i = 0; i < 8; ++i)
+            mine[i / 4][i % 4] = sums[i / 4][octet][i % 4];
+        if (octet * 8 < args.rows)
+            end.store(mine, octet, before[octet]);
     }
-    if (args.norms.hidden) {
-        if (!early)
-            loadHidden();
-#pragma unroll
-        for (int t = 0; t < RowTiles; ++t)
-#pragma unroll
-            for (int i = 0; i < 2; ++i) {
-                const int row = t * 8 + lane % 4 * 2 + i;
-                float square = 0.0f;
-#pragma unroll
-                for (int at = 0; at < 4; ++at) {
-                    const int r = at / 2, half = at % 2;
-                    if (row < args.rows) {
-                        const int output = tile * tileOutputs + warp * 32 + r * 16 + laneRow + half * 8;
-                        const float hidden = w4AddResidual(args, row, output, sums[r][t][half * 2 + i],
-                                                           before[r][t][half * 2 + i], weight[r][half]);
-                        square += hidden * hidden;
-                    }
-                }
-                square = warpSum<28>(square); // over the lanes of the row
-                if (laneRow == 0 && row < args.rows)
-                    args.norms.squaresOut[int64_t(row) * (args.outFeatures / w4SquareValues) + tile * 8 + warp] =
-                        square;
-            }
-        return;
-    }
-#pragma unroll
-    for (int r = 0; r < 2; ++r)
-#pragma unroll
-        for (int t = 0; t < RowTiles; ++t)
-#pragma unroll
-            for (int i = 0; i < 4; ++i) {
-                const int row = t * 8 + lane % 4 * 2 + (i & 1);
-                const int output = tile * tileOutputs + warp * 32 + r * 16 + laneRow + (i < 2 ? 0 : 8);
-                if (row >= args.rows || output >= args.outFeatures)
-                    continue;
-                if (args.output == GemmOutput::Gated) {
-                    const int64_t to = row * args.yStride + output / 32 * 16 + output % 16;
-                    if (r == 0)
-                        static_cast<__nv_bfloat16*>(args.y)[to] = gatedProduct(sums[0][t][i], sums[1][t][i]);
-                    continue;
-                }
-                const int64_t to = row * args.yStride + output;
-                if (args.output == GemmOutput::Float)
-                    static_cast<float*>(args.y)[to] = sums[r][t][i];
-                else
-                    static_cast<__nv_bfloat16*>(args.y)[to] = __float2bfloat16_rn(sums[r][t][i]);
-            }
 }
 
 /// Launches one of these kernels, which asks for more than half of the shared memory, so that no multiprocessor gets

@@ -120,9 +120,8 @@ __global__ void __launch_bounds__(threads, 1)
     float* scales = reinterpret_cast<float*>(shared + L::scalesOffset);
     const int lane = threadIdx.x % 32;
     const int warp = __shfl_sync(fullMask, threadIdx.x / 32, 0); // which the compiler then knows to be a warp's
-    const int units = (args.tiles + 1) / 2 * args.groups;
-    const int begin = firstUnit(blockIdx.x, units, gridDim.x);
-    const int end = firstUnit(blockIdx.x + 1, units, gridDim.x);
+    const Division division(args);
+    const int begin = division.firstUnit(blockIdx.x), end = division.firstUnit(blockIdx.x + 1);
 
     allowDependentLaunch();
     if (threadIdx.x == 0) {
@@ -211,7 +210,7 @@ __global__ void __launch_bounds__(threads, 1)
         int unit = begin;
         int tile = begin / args.groups;
         for (int segmentBegin = begin; segmentBegin < end; ++tile) {
-            const int tileBegin = tile * args.groups, tileEnd = tileBegin + args.groups;
+            const int tileEnd = (tile + 1) * args.groups;
             const int segmentEnd = min(tileEnd, end);
             float sums[2][RowTiles][4] = {}, odd[2][RowTiles][4] = {};
             if ((unit - begin) % 2 == 1) {
@@ -226,7 +225,6 @@ __global__ void __launch_bounds__(threads, 1)
                 add(sums);
                 ++unit;
             }
-            const bool owner = segmentBegin == tileBegin;
             segmentBegin = segmentEnd;
             if (tile * 2 + warp / 4 >= args.tiles)
                 continue;
@@ -237,8 +235,7 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
                     for (int i = 0; i < 4; ++i)
                         sums[r][t][i] = (sums[r][t][i] + odd[r][t][i]) * codeFactor;
-            const int lastBlock = segmentEnd == tileEnd ? blockIdx.x : blockOf(tileEnd - 1, units, gridDim.x);
-            finishTile(args, sums, tile, warp, owner, lastBlock, scales, scalesBarrier);
+            finishTile(args, division, sums, tile, warp, scales, scalesBarrier);
         }
     }
 #endif

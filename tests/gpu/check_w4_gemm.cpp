@@ -32,6 +32,43 @@ PackedLinear randomLinear(Random& random, int outFeatures, int inFeatures)
     return linear;
 }
 
+/// What a path needs between launches.
+class Workspace
+{
+public:
+    explicit Workspace(int blocks, W4Path path = W4Path::Auto)
+        : m_partials(w4PartialFloats(blocks))
+        , m_arrivals(w4Arrivals(248320))
+        , m_view{m_partials.data(), m_arrivals.data(), blocks, path}
+    {
+        m_partials.zero();
+        m_arrivals.zero();
+    }
+
+    const W4Workspace& view() const { return m_view; }
+
+    /// Whether launches have left it as the next one needs it.
+    bool clear() const
+    {
+        const std::vector<int> arrivals = m_arrivals.download();
+        bool clear = std::all_of(arrivals.begin(), arrivals.end(), [](int count) { return count == 0; });
+        int device = 0, major = 0;
+        OCTAVO_REQUIRE(cudaGetDevice(&device));
+        OCTAVO_REQUIRE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device));
+        if (major == 9 && m_view.path == W4Path::Auto) {
+            const std::vector<float> partials = m_partials.download();
+            const std::vector<float> zeros(partials.size());
+            clear &= std::memcmp(partials.data(), zeros.data(), zeros.size() * sizeof(float)) == 0;
+        }
+        return clear;
+    }
+
+private:
+    DeviceArray<float> m_partials;
+    DeviceArray<int> m_arrivals;
+    W4Workspace m_view;
+};
+
 /// Many units to a block, and weights that come out of memory, not L2, in whatever order: stages go round the ring
 /// often, and now and then one is late.
 void checkFarWeights(Report& report, Random& random)
@@ -46,10 +83,7 @@ void checkFarWeights(Report& report, Random& random)
     std::vector<double> want(outFeatures);
     referenceW4Gemm(x.data(), 1, units.data(), outFeatures, inFeatures, want.data());
     for (const int blocks : {8, multiprocessors()}) {
-        const DeviceArray<float> partials(w4PartialFloats(blocks));
-        DeviceArray<int> arrivals(w4Arrivals(outFeatures));
-        arrivals.zero();
-        const W4Workspace workspace{partials.data(), arrivals.data(), blocks};
+        const Workspace workspace(blocks);
         for (const int count : {1, 8, 9, 32}) {
             std::vector<float> first;
             for (int turn = 0; turn < 5; ++turn) {
@@ -57,7 +91,7 @@ void checkFarWeights(Report& report, Random& random)
                 y.poison();
                 OCTAVO_REQUIRE(launchW4Gemm({rows.data(), count, inFeatures, inFeatures},
                                             {onDevice.data(), outFeatures, inFeatures}, y.data(), outFeatures,
-                                            GemmOutput::Float, workspace, nullptr));
+                                            GemmOutput::Float, workspace.view(), nullptr));
                 std::vector<float> got = y.download();
                 got.resize(std::size_t(count) * outFeatures);
                 if (turn == 0)
@@ -145,16 +179,61 @@ void checkNorms(Report& report, Random& random, const W4Workspace& workspace)
     }
 }
 
+/// Products close after each other over one workspace, each of whose tiles several blocks share, against the same one
+/// by one: none may see what another left there. Inputs of 0 are among them, whose sums are 0 in every block.
+void checkCloseProducts(Report& report, Random& random, const Workspace& workspace)
+{
+    struct Product {
+        int linear, rows;
+        bool zeros;
+    };
+    const std::vector<PackedLinear> linears = {randomLinear(random, 640, 5120), randomLinear(random, 1280, 2048),
+                                               randomLinear(random, 2560, 1024)};
+    std::vector<DeviceArray<std::uint8_t>> units;
+    for (const PackedLinear& linear : linears)
+        units.emplace_back(linear.units);
+    const DeviceArray<__nv_bfloat16> x(toBf16(randomBf16(random, std::size_t(64) * 5120)));
+    DeviceArray<__nv_bfloat16> zeros(std::size_t(64) * 5120);
+    zeros.zero();
+    std::vector<Product> products;
+    for (const int rows : {1, 64, 8, 33, 16, 32, 3, 17})
+        for (int linear = 0; linear < 3; ++linear)
+            products.push_back({linear, rows, (rows + linear) % 5 == 0});
+    std::vector<DeviceArray<float>> together, alone;
+    const auto launch = [&](const Product& product, DeviceArray<float>& y) {
+        const PackedLinear& linear = linears[std::size_t(product.linear)];
+        OCTAVO_REQUIRE(
+            launchW4Gemm({(product.zeros ? zeros : x).data(), product.rows, linear.inFeatures, linear.inFeatures},
+                         {units[std::size_t(product.linear)].data(), linear.outFeatures, linear.inFeatures}, y.data(),
+                         linear.outFeatures, GemmOutput::Float, workspace.view(), nullptr));
+    };
+    for (const Product& product : products) {
+        const std::size_t values = std::size_t(product.rows) * linears[std::size_t(product.linear)].outFeatures;
+        together.emplace_back(values);
+        alone.emplace_back(values);
+        launch(product, alone.back());
+        OCTAVO_REQUIRE(cudaDeviceSynchronize());
+    }
+    for (int turn = 0; turn < 20; ++turn)
+        for (std::size_t i = 0; i < products.size(); ++i)
+            launch(products[i], together[i]);
+    for (std::size_t i = 0; i < products.size(); ++i) {
+        const std::vector<float> got = together[i].download(), want = alone[i].download();
+        report.expect(got == want, "w4 gemm, close products: %d rows of linear %d differ from the same alone",
+                      products[i].rows, products[i].linear);
+        report.expect(!products[i].zeros ||
+                          std::all_of(got.begin(), got.end(), [](float value) { return value == 0.0f; }),
+                      "w4 gemm, close products: %d rows of zeros do not give zeros", products[i].rows);
+    }
+}
+
 } // namespace
 
 void checkW4Gemm(Report& report)
 {
     Random random(1);
-    const int blocks = multiprocessors();
-    DeviceArray<float> partials(w4PartialFloats(blocks));
-    DeviceArray<int> arrivals(w4Arrivals(248320));
-    arrivals.zero();
-    W4Workspace workspace{partials.data(), arrivals.data(), blocks};
+    const Workspace best(multiprocessors()), portable(multiprocessors(), W4Path::Portable);
+    const Workspace* const workspaces[] = {&portable, &best};
 
     const std::pair<int, int> shapes[] = {{1, 8},     {128, 128},  {130, 136}, {48, 384},
                                           {512, 512}, {257, 1000}, {640, 5120}};
@@ -168,15 +247,15 @@ void checkW4Gemm(Report& report)
         std::vector<double> want(std::size_t(64) * outFeatures);
         referenceW4Gemm(x.data(), 64, linear.units.data(), outFeatures, inFeatures, want.data());
 
-        for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
-            workspace.path = path;
+        for (const Workspace* workspace : workspaces) {
             std::vector<float> widest;
             for (const int rows : {64, 33, 32, 17, 16, 9, 8, 7, 3, 1, 0}) {
                 const std::string name = "w4 gemm M=" + std::to_string(rows) + " N=" + std::to_string(outFeatures) +
                                          " K=" + std::to_string(inFeatures);
                 DeviceArray<float> y(std::size_t(65) * stride);
                 const MatrixView<const __nv_bfloat16> view{xDevice.data(), rows, inFeatures, inFeatures};
-                OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), stride, GemmOutput::Float, workspace, nullptr));
+                OCTAVO_REQUIRE(
+                    launchW4Gemm(view, weights, y.data(), stride, GemmOutput::Float, workspace->view(), nullptr));
                 const std::vector<float> got = y.download();
                 std::vector<float> dense;
                 bool guarded = true;
@@ -208,23 +287,22 @@ void checkW4Gemm(Report& report)
                     gated.push_back(gate[0] / (1.0 + std::exp(-gate[0])) * gate[16]);
                 }
             }
-            for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
-                workspace.path = path;
+            for (const Workspace* workspace : workspaces) {
                 DeviceArray<__nv_bfloat16> y(gated.size());
                 const MatrixView<const __nv_bfloat16> view{xDevice.data(), 21, inFeatures, inFeatures};
-                OCTAVO_REQUIRE(
-                    launchW4Gemm(view, weights, y.data(), outFeatures / 2, GemmOutput::Gated, workspace, nullptr));
+                OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures / 2, GemmOutput::Gated,
+                                            workspace->view(), nullptr));
                 compare(report, "w4 gemm gated", toFloat(y.download()), gated, 1e-2);
             }
         } else {
             report.expect(launchW4Gemm({xDevice.data(), 1, inFeatures, inFeatures}, weights, xDevice.data(),
-                                       outFeatures, GemmOutput::Gated, workspace, nullptr) == cudaErrorInvalidValue,
+                                       outFeatures, GemmOutput::Gated, best.view(), nullptr) == cudaErrorInvalidValue,
                           "w4 gemm gates %d outputs", outFeatures);
         }
 
         DeviceArray<__nv_bfloat16> y(std::size_t(5) * outFeatures);
         const MatrixView<const __nv_bfloat16> view{xDevice.data(), 5, inFeatures, inFeatures};
-        OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures, GemmOutput::Bf16, workspace, nullptr));
+        OCTAVO_REQUIRE(launchW4Gemm(view, weights, y.data(), outFeatures, GemmOutput::Bf16, best.view(), nullptr));
         compare(report, "w4 gemm bf16 out", toFloat(y.download()),
                 {want.begin(), want.begin() + std::ptrdiff_t(5) * outFeatures}, 4e-3);
 
@@ -262,28 +340,37 @@ void checkW4Gemm(Report& report)
     }
 
     checkFarWeights(report, random);
-    for (const W4Path path : {W4Path::Portable, W4Path::Auto}) {
-        workspace.path = path;
-        checkNorms(report, random, workspace);
+    for (const Workspace* workspace : workspaces) {
+        checkNorms(report, random, workspace->view());
+        checkCloseProducts(report, random, *workspace);
+        report.expect(workspace->clear(), "w4 gemm: products do not leave their workspace as they found it");
     }
 
     const W4Matrix weights{nullptr, 128, 128};
     const MatrixView<const __nv_bfloat16> tooMany{nullptr, 65, 128, 128}, tooNarrow{nullptr, 1, 120, 120};
-    report.expect(launchW4Gemm(tooMany, weights, nullptr, 128, GemmOutput::Bf16, workspace, nullptr) ==
+    report.expect(launchW4Gemm(tooMany, weights, nullptr, 128, GemmOutput::Bf16, best.view(), nullptr) ==
                       cudaErrorInvalidValue,
                   "w4 gemm takes 65 rows");
-    report.expect(launchW4Gemm(tooNarrow, weights, nullptr, 128, GemmOutput::Bf16, workspace, nullptr) ==
+    report.expect(launchW4Gemm(tooNarrow, weights, nullptr, 128, GemmOutput::Bf16, best.view(), nullptr) ==
                       cudaErrorInvalidValue,
                   "w4 gemm takes inputs of another width");
     const W4Matrix odd{nullptr, 96, 120};
     const MatrixView<const __nv_bfloat16> oddRows{nullptr, 1, 120, 120};
-    const float* someFloats = partials.data();
-    const DeviceArray<__nv_bfloat16> stream(96);
-    const W4Norms before{someFloats, 1e-6f}, after{nullptr, 0.0f, stream.data(), someFloats, partials.data()};
+    const DeviceArray<float> floats(256);
+    const DeviceArray<__nv_bfloat16> stream(256);
+    const W4Norms before{floats.data(), 1e-6f}, after{nullptr, 0.0f, stream.data(), floats.data(), floats.data()};
     for (const W4Norms& norms : {before, after})
-        report.expect(launchW4Gemm(oddRows, odd, nullptr, 96, GemmOutput::Bf16, workspace, nullptr, norms) ==
+        report.expect(launchW4Gemm(oddRows, odd, nullptr, 96, GemmOutput::Bf16, best.view(), nullptr, norms) ==
                           cudaErrorInvalidValue,
                       "w4 gemm takes norms along over widths that are no multiples of 128");
+    const MatrixView<const __nv_bfloat16> row{nullptr, 1, 128, 128};
+    W4Norms astray = after;
+    astray.hidden = stream.data() + 1;
+    report.expect(launchW4Gemm(row, weights, nullptr, 128, GemmOutput::Bf16, best.view(), nullptr, astray) ==
+                          cudaErrorInvalidValue &&
+                      launchW4Gemm(row, weights, nullptr, 132, GemmOutput::Bf16, best.view(), nullptr, after) ==
+                          cudaErrorInvalidValue,
+                  "w4 gemm adds to rows that do not begin on 16 bytes");
 }
 
 } // namespace octavo::gpu

@@ -85,6 +85,7 @@ public:
                 cudaMemcpy(m_weights.data() + at, seed.data(),
                            std::size_t(std::min<std::int64_t>(std::int64_t(seed.size()), m_weightBytes - at)),
                            cudaMemcpyDeviceToDevice));
+        m_partials.zero();
         m_arrivals.zero();
         m_hidden.upload(toBf16(randomBf16(m_random, m_hidden.size())));
         m_floats.upload(std::vector<float>(m_floats.size(), 1.0f));

@@ -11,8 +11,9 @@ void benchW4Gemm(Report& report)
 {
     Random random(1);
     const int blocks = multiprocessors();
-    const DeviceArray<float> partials(w4PartialFloats(blocks));
+    DeviceArray<float> partials(w4PartialFloats(blocks));
     DeviceArray<int> arrivals(w4Arrivals(248320));
+    partials.zero();
     arrivals.zero();
 
     const std::pair<int, int> shapes[] = {{34816, 5120}, {5120, 17408}, {10240, 5120}, {5120, 6144}, {248320, 5120}};
