@@ -14,7 +14,7 @@ constexpr int partDims = kvHeadDim / 4;
 constexpr int maxVectors = sketchMaxHeads + 1; // the query heads of a KV head, then its key
 
 /// One block per (KV head, row).
-__global__ void __launch_bounds__(inputThreads) attentionInputKernel(const AttentionInput in)
+__global__ void __launch_bounds__(inputThreads, 2) attentionInputKernel(const AttentionInput in)
 {
     __shared__ __align__(16) float vectors[maxVectors][kvHeadDim];
     __shared__ float parts[4][maxVectors][sketchRank];
@@ -35,13 +35,12 @@ __global__ void __launch_bounds__(inputThreads) attentionInputKernel(const Atten
         for (int i = 0; i < 8; ++i)
             mean[i] = in.means[kvHead * kvHeadDim + lane * 8 + i];
     }
-    if (threadIdx.x < 16)
-        prefetchLine((threadIdx.x < 8 ? in.rope.queryNorm : in.rope.keyNorm) + threadIdx.x % 8 * 32);
-    else if (threadIdx.x == 16)
-        prefetchLine(in.rope.frequencies);
+    const float position = static_cast<float>(in.rope.positions[row]);
+    // Of the warp's first head, while the projections are still on their way.
+    HeadRotation rotation =
+        headRotation(warp < groupHeads ? in.rope.queryNorm : in.rope.keyNorm, position, in.rope.frequencies);
     waitForPreviousKernel();
 
-    const float position = static_cast<float>(in.rope.positions[row]);
     // The heads go round the warps, values last: query heads 0 .. groupHeads - 1, the key, the value.
     for (int head = warp; head < groupHeads + 2; head += inputWarps) {
         const bool isKey = head == groupHeads, isValue = head == groupHeads + 1;
@@ -58,9 +57,10 @@ __global__ void __launch_bounds__(inputThreads) attentionInputKernel(const Atten
         const __nv_bfloat16* source =
             isKey ? in.rope.key + row * in.rope.keyStride + kvHead * kvHeadDim
                   : in.rope.queryGate + row * in.rope.queryGateStride + queryHead * 2 * kvHeadDim;
-        const uint4 bits =
-            normAndRotate(*reinterpret_cast<const uint4*>(source + lane * 8),
-                          isKey ? in.rope.keyNorm : in.rope.queryNorm, in.rope.eps, position, in.rope.frequencies);
+        const uint4 projected = *reinterpret_cast<const uint4*>(source + lane * 8);
+        if (head >= inputWarps)
+            rotation = headRotation(isKey ? in.rope.keyNorm : in.rope.queryNorm, position, in.rope.frequencies);
+        const uint4 bits = normAndRotate(projected, rotation, in.rope.eps);
         __nv_bfloat16* out = isKey ? in.rope.keyOut : in.rope.queryOut;
         if (out)
             *reinterpret_cast<uint4*>(

@@ -97,8 +97,8 @@ __global__ void qkNormRopeKernel(const QkRopeArgs args)
                                     : args.keyOut + (token * args.kvHeads + keyHead) * headDim;
     const float* weight = isQuery ? args.queryNorm : args.keyNorm;
     *reinterpret_cast<uint4*>(target + lane * 8) =
-        normAndRotate(*reinterpret_cast<const uint4*>(source + lane * 8), weight, args.eps,
-                      static_cast<float>(args.positions[token]), args.frequencies);
+        normAndRotate(*reinterpret_cast<const uint4*>(source + lane * 8),
+                      headRotation(weight, static_cast<float>(args.positions[token]), args.frequencies), args.eps);
 }
 
 __global__ void siluMulKernel(MatrixView<const __nv_bfloat16> gateUp, MatrixView<__nv_bfloat16> y)

@@ -12,9 +12,26 @@ namespace octavo::kernels::cuda
 
 inline constexpr int rotaryDim = 64;
 
+/// What a lane of normAndRotate() needs beside the values: all of it is known before they are.
+struct HeadRotation {
+    float weight[8], sine[8], cosine[8];
+};
+
+__device__ __forceinline__ HeadRotation headRotation(const float* weight, float position, const float* frequencies)
+{
+    const int lane = threadIdx.x % 32;
+    HeadRotation rotation{};
+#pragma unroll
+    for (int i = 0; i < 8; ++i) {
+        rotation.weight[i] = weight[lane * 8 + i];
+        if (lane < rotaryDim / 8)
+            sincosf(position * frequencies[lane % 4 * 8 + i], &rotation.sine[i], &rotation.cosine[i]);
+    }
+    return rotation;
+}
+
 /// Lane l holds dimensions 8 l .. 8 l + 7 of a head; lanes 0..3 rotate against lanes 4..7. Returns them as bf16.
-__device__ __forceinline__ uint4 normAndRotate(const uint4& bits, const float* weight, float eps, float position,
-                                               const float* frequencies)
+__device__ __forceinline__ uint4 normAndRotate(const uint4& bits, const HeadRotation& rotation, float eps)
 {
     const int lane = threadIdx.x % 32;
     const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
@@ -29,13 +46,11 @@ __device__ __forceinline__ uint4 normAndRotate(const uint4& bits, const float* w
     const float scale = rsqrtf(warpSum(square) * (1.0f / kvHeadDim) + eps);
 #pragma unroll
     for (int i = 0; i < 8; ++i) {
-        x[i] *= scale * weight[lane * 8 + i];
+        x[i] *= scale * rotation.weight[i];
         const float other = __shfl_xor_sync(fullMask, x[i], 4);
-        if (lane < rotaryDim / 8) {
-            float sine, cosine;
-            sincosf(position * frequencies[lane % 4 * 8 + i], &sine, &cosine);
-            x[i] = lane < 4 ? x[i] * cosine - other * sine : x[i] * cosine + other * sine;
-        }
+        if (lane < rotaryDim / 8)
+            x[i] = lane < 4 ? x[i] * rotation.cosine[i] - other * rotation.sine[i]
+                            : x[i] * rotation.cosine[i] + other * rotation.sine[i];
     }
     return {packBf16(x[0], x[1]), packBf16(x[2], x[3]), packBf16(x[4], x[5]), packBf16(x[6], x[7])};
 }
