@@ -136,6 +136,7 @@ private:
     struct PassShape {
         int rows = 0, parts = 0;
         int sparseRows = 0, readings = 0, readingRows = 0; ///< readings of sketches, and the most rows that share one
+        int lookupRows = 1; ///< the most that share a lookup of picks
         std::vector<Wave> waves;
         bool verifies = false; ///< some rows wait for commit()
         bool decode = false;
@@ -283,7 +284,7 @@ private:
     Result<void> attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape,
                         const kernels::cuda::W4Norms& before, const kernels::cuda::W4Norms& after);
     Result<void> pick(int attentionLayer, const PassShape& shape);
-    Result<void> fetch(int attentionLayer, int firstSparse, int count);
+    Result<void> fetch(int attentionLayer, const PassShape& shape, int firstLookup, int count);
     Result<void> mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape, const kernels::cuda::W4Norms& before,
                      const kernels::cuda::W4Norms& after);
     /// m_work.delta = the MLP of `rows` rows at `input`.

@@ -137,11 +137,14 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
     const std::vector<int> firstQuery = fillReadings(parts, shape);
     m_sparseRows = shape.sparseRows;
     bool together = true;
+    int most = 1;
     for (std::size_t p = 0; p < parts.size(); ++p) {
         const int queries = firstQuery[p + 1] - firstQuery[p];
         const std::int64_t last = parts[p].sequence->length + std::int64_t(parts[p].tokens.size()) - 1;
         together &= queries == 0 || m_sparse.holds(*parts[p].sequence->hot, queries, last);
+        most = std::max(most, queries);
     }
+    shape.lookupRows = together ? most : 1;
     std::int64_t splits = 1, pickTokens = 0;
     std::vector<int> nextQuery = firstQuery;
     int at = 0, lookups = 0;
@@ -372,15 +375,16 @@ Result<void> CudaBackend::pick(int attentionLayer, const PassShape& shape)
                      "pick rows by " + std::to_string(shape.pickTokens) + " sketches");
 }
 
-Result<void> CudaBackend::fetch(int attentionLayer, int firstSparse, int count)
+Result<void> CudaBackend::fetch(int attentionLayer, const PassShape& shape, int firstLookup, int count)
 {
     const cudaStream_t stream = m_stream.get();
-    const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows + firstSparse;
+    const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows + firstLookup;
     const auto table = [&]<typename T>(std::int64_t offset, T*) {
         return m_workMemory.at<T>(m_work.tables + offset) + at;
     };
-    OCTAVO_CHECK(checkCuda(launchHotLookup(table(m_tables.lookup, static_cast<HotLookup*>(nullptr)), count, stream),
-                           "look up picks"));
+    OCTAVO_CHECK(checkCuda(
+        launchHotLookup(table(m_tables.lookup, static_cast<HotLookup*>(nullptr)), count, shape.lookupRows, stream),
+        "look up picks"));
     return checkCuda(launchGatherMisses(table(m_tables.gather, static_cast<GatherMisses*>(nullptr)), count,
                                         m_config.numKvHeads * kvHeadBytes, m_multiprocessors, stream),
                      "gather rows from the host tier");
@@ -438,7 +442,7 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
     int first = 0, firstSparse = 0;
     for (const Wave& wave : shape.waves) {
         if (wave.sparse > 0)
-            OCTAVO_CHECK(fetch(attentionLayer, firstSparse, wave.sparse));
+            OCTAVO_CHECK(fetch(attentionLayer, shape, firstSparse, wave.sparse));
         firstSparse += wave.sparse;
         for (int end = first + wave.rows, count = 0; first < end; first += count) {
             count = std::min(most, end - first);

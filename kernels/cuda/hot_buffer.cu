@@ -3,27 +3,176 @@
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/select_math.cuh"
 
+#include <climits>
+
 namespace octavo::kernels::cuda
 {
 namespace
 {
 
 constexpr int lookupThreads = 1024;
-constexpr uint8_t inUse = 2; // a pick of this step; only while the kernel runs
+constexpr int mostRounds = hotMaxPicks / lookupThreads; // of a pick for each thread, in one list
+constexpr uint8_t inUse = 2;                            // a pick of this step; only while the kernels run
 
 constexpr int roundsAhead = 8;  // whose loads are under way together
 constexpr int listsAtOnce = 64; // kept in shared memory
 
-/// A token on its way: its place among the misses, until its slot is known.
+constexpr int settled = -2; // in slotOfToken: a token that has its place among the misses
+
+/// The same while places are given: of the threads that miss a token the lowest one's claim stays.
+__device__ __forceinline__ int claim(int thread)
+{
+    return INT_MIN + thread;
+}
+
+/// A row id on its way: the token's place among the misses, until its slot is known.
 __device__ __forceinline__ int expected(int miss)
 {
     return -2 - miss;
+}
+
+__device__ __forceinline__ int picksOf(const HotLookup& l, const HotList& list)
+{
+    return min(*list.numPicks, min(l.slots, hotMaxPicks));
+}
+
+/// The calling thread's pick of a round.
+__device__ __forceinline__ int pickOf(int round)
+{
+    return round * lookupThreads + int(threadIdx.x);
+}
+
+/// A slot for each of missTokens. By all threads, who see it behind; begins with a barrier.
+__device__ __forceinline__ void makeRoom(const HotLookup& l, int misses, int* scratch, int* lastVisited)
+{
+    __syncthreads();
+    int placed = 0, next = *l.hand;
+    const int width = min(lookupThreads, l.slots); // at most one round at a time: no slot is seen twice in one pass
+    // The first round takes marks off, the second finds what it needs, wherever a pass begins.
+    for (int64_t visited = 0; placed < misses && visited < 3 * int64_t(l.slots); visited += width) {
+        const int slot = (next + int(threadIdx.x)) % l.slots;
+        const bool seen = int(threadIdx.x) < width;
+        const uint8_t mark = seen ? l.marks[slot] : inUse;
+        const int old = seen ? l.tokenOfSlot[slot] : -1;
+        int evictable;
+        const int rank = rankOf(seen && mark == 0, scratch, evictable);
+        const bool victim = seen && mark == 0 && placed + rank < misses;
+        if (threadIdx.x == 0)
+            *lastVisited = width - 1;
+        __syncthreads();
+        if (victim && placed + rank == misses - 1)
+            *lastVisited = threadIdx.x; // the hand stops behind the last victim
+        __syncthreads();
+        if (seen && int(threadIdx.x) <= *lastVisited && mark == 1)
+            l.marks[slot] = 0;
+        if (victim) {
+            const int miss = placed + rank;
+            if (old >= 0)
+                l.slotOfToken[old] = -1;
+            const int token = l.missTokens[miss];
+            l.tokenOfSlot[slot] = token;
+            l.slotOfToken[token] = slot;
+            l.marks[slot] = inUse;
+            l.missSlots[miss] = slot;
+        }
+        placed += min(evictable, misses - placed);
+        next = (next + *lastVisited + 1) % l.slots;
+        __syncthreads();
+    }
+    if (threadIdx.x == 0) {
+        *l.hand = next;
+        *l.numMisses = misses;
+    }
+}
+
+/// The whole lookup of a single list.
+__device__ __forceinline__ void lookUpOne(const HotLookup& l, int* scratch, int* lastVisited)
+{
+    const HotList list = l.lists[0];
+    const int picks = picksOf(l, list);
+    int tokens[mostRounds], slots[mostRounds];
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r)
+        tokens[r] = pickOf(r) < picks ? list.picks[pickOf(r)] : -1;
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r)
+        slots[r] = tokens[r] >= 0 ? l.slotOfToken[tokens[r]] : 0;
+    int misses = 0;
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r) {
+        if (r * lookupThreads >= picks)
+            break;
+        int found;
+        const bool missing = slots[r] == -1;
+        const int miss = misses + rankOf(missing, scratch, found);
+        misses += found;
+        if (missing) {
+            l.missTokens[miss] = tokens[r];
+            slots[r] = expected(miss);
+        } else if (tokens[r] >= 0) {
+            l.marks[slots[r]] = inUse;
+        }
+    }
+    makeRoom(l, misses, scratch, lastVisited);
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r) {
+        if (tokens[r] < 0)
+            continue;
+        const int slot = slots[r] < 0 ? l.missSlots[expected(slots[r])] : slots[r];
+        list.rowIds[pickOf(r)] = slot;
+        l.marks[slot] = 1;
+    }
+}
+
+/// The first of two kernels for lookups of several lists, a block per list: row ids of its picks, or -1. In missTokens
+/// and missSlots each list has as many places as picks; there it leaves how many are missing, and which.
+__global__ void __launch_bounds__(lookupThreads) hotFindKernel(const HotLookup* lookups)
+{
+    __shared__ int scratch[33];
+    allowDependentLaunch();
+    const HotLookup l = lookups[blockIdx.y];
+    waitForPreviousKernel();
+    if (int(blockIdx.x) >= l.numLists)
+        return;
+    const HotList list = l.lists[blockIdx.x];
+    const int picks = picksOf(l, list);
+    int slots[mostRounds];
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r)
+        slots[r] = pickOf(r) < picks ? list.picks[pickOf(r)] : -1;
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r)
+        slots[r] = slots[r] >= 0 ? l.slotOfToken[slots[r]] : 0;
+    int lower = 0, place;
+    for (int i = threadIdx.x; i < int(blockIdx.x); i += lookupThreads)
+        lower += picksOf(l, l.lists[i]);
+    exclusiveScan(lower, scratch, place);
+    int misses = 0;
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r) {
+        if (r * lookupThreads >= picks)
+            break;
+        int found;
+        const int rank = rankOf(slots[r] == -1, scratch, found);
+        if (pickOf(r) < picks) {
+            list.rowIds[pickOf(r)] = slots[r];
+            if (slots[r] >= 0)
+                l.marks[slots[r]] = inUse;
+            else
+                l.missSlots[place + misses + rank] = pickOf(r);
+        }
+        misses += found;
+    }
+    if (threadIdx.x == 0 && picks > 0)
+        l.missTokens[place] = misses;
 }
 
 /// Some of a lookup's lists, and the rounds of a pick for each thread that the longest of them takes: 1 << shift.
 struct Lists {
     HotList lists[listsAtOnce];
     int picks[listsAtOnce];
+    int places[listsAtOnce]; ///< of their first picks among those of all lists
+    int ends[listsAtOnce];   ///< behind their missing picks, among those of these lists
     int shift;
 };
 
@@ -37,7 +186,7 @@ __device__ __forceinline__ int takeLists(const HotLookup& l, int first, Lists& t
     __syncthreads();
     if (int(threadIdx.x) < lists) {
         const HotList list = l.lists[first + threadIdx.x];
-        const int picks = min(*list.numPicks, min(l.slots, hotMaxPicks));
+        const int picks = picksOf(l, list);
         taken.lists[threadIdx.x] = list;
         taken.picks[threadIdx.x] = picks;
         const int rounds = (picks + lookupThreads - 1) / lookupThreads;
@@ -55,78 +204,54 @@ __device__ __forceinline__ int pickAt(const Lists& taken, int lists, int round, 
     return list < lists && i < taken.picks[list] ? i : -1;
 }
 
-/// A round: where a thread's pick is in the buffer, slot -1 being a miss; rowId: null without a pick. By all threads.
-__device__ __forceinline__ void ask(const HotLookup& l, int32_t* rowId, int token, int slot, int& misses, int* scratch)
+/// From what hotFindKernel() left: tokens that are not here to missTokens, each once, in the lists' order; how many.
+__device__ __forceinline__ int collectMisses(const HotLookup& l, Lists& taken, int* scratch)
 {
-    int found;
-    const bool missing = slot == -1;
-    const int miss = misses + rankOf(missing, scratch, found);
-    if (missing) {
-        l.missTokens[miss] = token;
-        l.slotOfToken[token] = expected(miss);
-    }
-    if (rowId)
-        *rowId = missing ? expected(miss) : slot;
-    if (rowId && slot >= 0)
-        l.marks[slot] = inUse;
-    misses += found;
-    __syncthreads();
-}
-
-/// Row ids of one list's picks, or expected() of those to bring, which are appended to missTokens; returns how many.
-__device__ __forceinline__ int askForOne(const HotLookup& l, const HotList& list, int picks, int* scratch)
-{
-    int misses = 0;
-    for (int base = 0; base < picks; base += lookupThreads) {
-        const int i = base + int(threadIdx.x);
-        const int token = i < picks ? list.picks[i] : 0;
-        ask(l, i < picks ? list.rowIds + i : nullptr, token, i < picks ? l.slotOfToken[token] : 0, misses, scratch);
-    }
-    return misses;
-}
-
-/// The same of all lists, one after the other.
-__device__ __forceinline__ int askForAll(const HotLookup& l, Lists& taken, int* scratch)
-{
-    int misses = 0;
+    int misses = 0, firstPlace = 0;
     for (int first = 0; first < l.numLists; first += listsAtOnce) {
         const int lists = takeLists(l, first, taken);
-        for (int base = 0; base < lists << taken.shift; base += roundsAhead) {
-            int tokens[roundsAhead], slots[roundsAhead], list;
+        const int picks = int(threadIdx.x) < lists ? taken.picks[threadIdx.x] : 0;
+        int allPicks, allMissing;
+        const int place = firstPlace + exclusiveScan(picks, scratch, allPicks);
+        const int missing = picks > 0 ? l.missTokens[place] : 0;
+        const int begin = exclusiveScan(missing, scratch, allMissing);
+        if (threadIdx.x < listsAtOnce) {
+            taken.places[threadIdx.x] = place;
+            taken.ends[threadIdx.x] = begin + missing;
+        }
+        firstPlace += allPicks;
+        __syncthreads();
+        for (int base = 0; base < allMissing; base += lookupThreads) {
+            const int i = base + int(threadIdx.x);
+            int token = -1;
+            if (i < allMissing) {
+                int list = 0;
 #pragma unroll
-            for (int r = 0; r < roundsAhead; ++r) {
-                const int i = pickAt(taken, lists, base + r, list);
-                tokens[r] = i >= 0 ? taken.lists[list].picks[i] : -1;
+                for (int step = listsAtOnce / 2; step > 0; step /= 2)
+                    list += taken.ends[list + step - 1] <= i ? step : 0;
+                const int inList = i - (list > 0 ? taken.ends[list - 1] : 0);
+                token = taken.lists[list].picks[l.missSlots[taken.places[list] + inList]];
+                if (__ldcg(l.slotOfToken + token) == settled) // by a round before
+                    token = -1;
+                else
+                    atomicMin(l.slotOfToken + token, claim(int(threadIdx.x)));
             }
-#pragma unroll
-            for (int r = 0; r < roundsAhead; ++r)
-                slots[r] = tokens[r] >= 0 ? l.slotOfToken[tokens[r]] : 0;
-#pragma unroll
-            for (int r = 0; r < roundsAhead; ++r) {
-                if (base + r >= lists << taken.shift)
-                    break;
-                const int i = pickAt(taken, lists, base + r, list);
-                int slot = slots[r];
-                if (slot == -1 && misses > 0) // a round before may have missed it too
-                    slot = __ldcg(l.slotOfToken + tokens[r]);
-                ask(l, i >= 0 ? taken.lists[list].rowIds + i : nullptr, tokens[r], slot, misses, scratch);
+            __syncthreads();
+            const bool own = token >= 0 && __ldcg(l.slotOfToken + token) == claim(int(threadIdx.x));
+            int found;
+            const int miss = misses + rankOf(own, scratch, found);
+            if (own) {
+                l.missTokens[miss] = token;
+                l.slotOfToken[token] = settled;
             }
+            misses += found;
+            __syncthreads();
         }
     }
     return misses;
 }
 
-/// Slots in place of what was expected(), and marks on all.
-__device__ __forceinline__ void answerOne(const HotLookup& l, const HotList& list, int picks)
-{
-    for (int i = threadIdx.x; i < picks; i += lookupThreads) {
-        int slot = list.rowIds[i];
-        if (slot < 0)
-            list.rowIds[i] = slot = l.missSlots[expected(slot)];
-        l.marks[slot] = 1;
-    }
-}
-
+/// Slots in place of what was missing, and marks on all.
 __device__ __forceinline__ void answerAll(const HotLookup& l, Lists& taken)
 {
     for (int first = 0; first < l.numLists; first += listsAtOnce) {
@@ -138,18 +263,14 @@ __device__ __forceinline__ void answerAll(const HotLookup& l, Lists& taken)
                 const int i = pickAt(taken, lists, base + r, list);
                 slots[r] = i >= 0 ? taken.lists[list].rowIds[i] : 0;
             }
-            int brought[roundsAhead];
-#pragma unroll
-            for (int r = 0; r < roundsAhead; ++r)
-                brought[r] = slots[r] < 0 ? l.missSlots[expected(slots[r])] : slots[r];
 #pragma unroll
             for (int r = 0; r < roundsAhead; ++r) {
                 const int i = pickAt(taken, lists, base + r, list);
                 if (i < 0)
                     continue;
                 if (slots[r] < 0)
-                    taken.lists[list].rowIds[i] = brought[r];
-                l.marks[brought[r]] = 1;
+                    taken.lists[list].rowIds[i] = slots[r] = __ldcg(l.slotOfToken + taken.lists[list].picks[i]);
+                l.marks[slots[r]] = 1;
             }
         }
     }
@@ -163,54 +284,13 @@ __global__ void __launch_bounds__(lookupThreads) hotLookupKernel(const HotLookup
     allowDependentLaunch();
     const HotLookup l = lookups[blockIdx.x];
     waitForPreviousKernel();
-
-    const bool one = l.numLists == 1; // has too few rounds to gain by loads ahead
-    const HotList list = one ? l.lists[0] : HotList{};
-    const int picks = one ? min(*list.numPicks, min(l.slots, hotMaxPicks)) : 0;
-    const int misses = one ? askForOne(l, list, picks, scratch) : askForAll(l, taken, scratch);
-
-    const int start = *l.hand;
-    int placed = 0, next = start;
-    const int width = min(lookupThreads, l.slots); // at most one round at a time: no slot is seen twice in one pass
-    // The first round takes marks off, the second finds what it needs, wherever a pass begins.
-    for (int64_t visited = 0; placed < misses && visited < 3 * int64_t(l.slots); visited += width) {
-        const int slot = (next + int(threadIdx.x)) % l.slots;
-        const bool seen = int(threadIdx.x) < width;
-        const uint8_t mark = seen ? l.marks[slot] : inUse;
-        int evictable;
-        const int rank = rankOf(seen && mark == 0, scratch, evictable);
-        const bool victim = seen && mark == 0 && placed + rank < misses;
-        if (threadIdx.x == 0)
-            lastVisited = width - 1;
-        __syncthreads();
-        if (victim && placed + rank == misses - 1)
-            lastVisited = threadIdx.x; // the hand stops behind the last victim
-        __syncthreads();
-        if (seen && int(threadIdx.x) <= lastVisited && mark == 1)
-            l.marks[slot] = 0;
-        if (victim) {
-            const int miss = placed + rank;
-            const int old = l.tokenOfSlot[slot];
-            if (old >= 0)
-                l.slotOfToken[old] = -1;
-            const int token = l.missTokens[miss];
-            l.tokenOfSlot[slot] = token;
-            l.slotOfToken[token] = slot;
-            l.marks[slot] = inUse;
-            l.missSlots[miss] = slot;
-        }
-        placed += min(evictable, misses - placed);
-        next = (next + lastVisited + 1) % l.slots;
-        __syncthreads();
+    if (l.numLists == 1) {
+        lookUpOne(l, scratch, &lastVisited);
+        return;
     }
-    if (one)
-        answerOne(l, list, picks);
-    else
-        answerAll(l, taken);
-    if (threadIdx.x == 0) {
-        *l.hand = next;
-        *l.numMisses = misses;
-    }
+    const int misses = collectMisses(l, taken, scratch);
+    makeRoom(l, misses, scratch, &lastVisited);
+    answerAll(l, taken);
 }
 
 __global__ void __launch_bounds__(256) gatherKernel(const GatherMisses* sequences, int numSequences, int rowBytes)
@@ -253,12 +333,14 @@ __global__ void __launch_bounds__(256) gatherKernel(const GatherMisses* sequence
 
 } // namespace
 
-cudaError_t launchHotLookup(const HotLookup* lookups, int numLookups, cudaStream_t stream)
+cudaError_t launchHotLookup(const HotLookup* lookups, int numLookups, int maxLists, cudaStream_t stream)
 {
-    if (numLookups < 0)
+    if (numLookups < 0 || maxLists < 1 || numLookups > 65535)
         return cudaErrorInvalidValue;
     if (numLookups == 0)
         return cudaSuccess;
+    if (maxLists > 1)
+        OCTAVO_CUDA_TRY(launchDependent(hotFindKernel, dim3(maxLists, numLookups), lookupThreads, 0, stream, lookups));
     OCTAVO_CUDA_TRY(launchDependent(hotLookupKernel, numLookups, lookupThreads, 0, stream, lookups));
     return cudaGetLastError();
 }

@@ -41,8 +41,9 @@ struct HotLookup {
 };
 
 /// Finds the picks and makes room for those that are missing: tables are updated, rows not yet copied.
-/// Stream   one block per lookup on `stream`; no lookups do nothing.
-[[nodiscard]] cudaError_t launchHotLookup(const HotLookup* lookups, int numLookups, cudaStream_t stream);
+/// Stream   enqueues on `stream` one block per lookup, after one per list where maxLists is more than 1; maxLists: no
+///          lookup has more. No lookups do nothing.
+[[nodiscard]] cudaError_t launchHotLookup(const HotLookup* lookups, int numLookups, int maxLists, cudaStream_t stream);
 
 /// One sequence's misses to copy; an array of these lies on the device.
 struct GatherMisses {

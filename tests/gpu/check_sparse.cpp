@@ -114,6 +114,7 @@ void checkHotBuffer(Report& report)
                                                       {20000, 5000, 2048, 1},
                                                       {9000, 2048, 2048, 1},
                                                       {300, 40, 10, 4},
+                                                      {3000, 1400, 20, 70},
                                                       {60000, 16384, 2048, 8},
                                                       {30000, 9000, 1500, 5}}) {
         const std::size_t all = std::size_t(lists) * picks;
@@ -175,7 +176,7 @@ void checkHotBuffer(Report& report)
             pickedDevice.upload(picked);
             numPicksDevice.upload(numPicks);
             referenceHotLookup(host);
-            OCTAVO_REQUIRE(launchHotLookup(lookups.data(), 1, nullptr));
+            OCTAVO_REQUIRE(launchHotLookup(lookups.data(), 1, lists + step % 2, nullptr));
             OCTAVO_REQUIRE(launchGatherMisses(gathers.data(), 1, rowBytes, 0, nullptr));
             report.expect(numMissesDevice.download()[0] == numMisses,
                           "hot buffer slots=%d step %d: %d misses, expected %d", slots, step,

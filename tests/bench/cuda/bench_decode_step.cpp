@@ -312,7 +312,7 @@ private:
             OCTAVO_REQUIRE(launchSketchPick(m_sketch.data() + first, m_agents, m_readings.data(), m_agents, 1, heads,
                                             kvHeads, tokens, stream));
         if (!(m_without & Lookup))
-            OCTAVO_REQUIRE(launchHotLookup(m_lookup.data() + first, m_agents, stream));
+            OCTAVO_REQUIRE(launchHotLookup(m_lookup.data() + first, m_agents, 1, stream));
         if (!(m_without & Gather))
             OCTAVO_REQUIRE(launchGatherMisses(m_gather.data() + first, m_agents, rowBytes, 132, stream));
         if (!(m_without & Attend))
