@@ -152,6 +152,12 @@ Result<void> CudaBackend::initialise(const ModelWeights& weights, const BackendO
     m_multiprocessors = properties.multiProcessorCount;
     m_budget = options.memoryBudgetBytes;
     OCTAVO_TRY(m_stream, CudaStream::create());
+    for (CudaStream& stream : m_sideStreams) {
+        OCTAVO_TRY(stream, CudaStream::create());
+    }
+    for (CudaEvent& event : m_sideEvents) {
+        OCTAVO_TRY(event, CudaEvent::create());
+    }
     OCTAVO_TRY(m_model, CudaModel::load(m_config, weights, options));
 
     const ModelConfig& c = m_config;

@@ -30,6 +30,7 @@
 #include "kernels/cuda/attention_input.h"
 
 #include <algorithm>
+#include <array>
 #include <atomic>
 #include <functional>
 #include <map>
@@ -132,12 +133,21 @@ private:
         auto operator<=>(const Wave&) const = default;
     };
 
+    /// Sequences of a pass whose rows pick and attend on a stream of their own, beside those of the other side: one's
+    /// reading of sketches fills the multiprocessors that the other's few blocks, or the link, leave idle.
+    struct Side {
+        int queries = 0, readings = 0; ///< sparse rows, and readings of sketches
+        std::vector<Wave> waves;
+        auto operator<=>(const Side&) const = default;
+    };
+    static constexpr int mostSides = 2;
+    static constexpr int leastBeside = 8; ///< sparse rows of a pass of several sides
+
     /// What decides the shape of a pass's launches; all else is in its tables.
     struct PassShape {
         int rows = 0, parts = 0;
-        int sparseRows = 0, readings = 0, readingRows = 0; ///< readings of sketches, and the most rows that share one
-        int lookupRows = 1; ///< the most that share a lookup of picks
-        std::vector<Wave> waves;
+        int readingRows = 0, lookupRows = 1; ///< the most that share a reading of a sketch, and a lookup of picks
+        std::vector<Side> sides;
         bool verifies = false; ///< some rows wait for commit()
         bool decode = false;
         int maxSplits = 0;           ///< of attention, rounded up
@@ -258,7 +268,9 @@ private:
     /// Logits of `rows` rows of the pass from `firstRow` on.
     Result<void> logits(int firstRow, int rows, float* out);
     PassShape fillTables(std::span<const Part> parts, bool decode);
-    std::vector<int> fillReadings(std::span<const Part> parts, PassShape& shape);
+    std::vector<int> firstQueries(std::span<const Part> parts, const PassShape& shape) const;
+    static std::vector<int> sidesOf(std::span<const int> firstQuery);
+    void fillReadings(std::span<const int> firstQuery, std::span<const int> sideOf, PassShape& shape);
     std::optional<SparseRange> sparseRange(const Part& part, int row, const PassShape& shape) const;
     void fillAttentionRow(std::size_t p, const Part& part, std::int64_t row, int inPart,
                           const std::optional<SparseRange>& range, int query, int at);
@@ -283,8 +295,16 @@ private:
     /// From m_work.normed to m_work.delta; `before` and `after`: the norms that products take along on either side.
     Result<void> attend(const CudaLayer& layer, int attentionLayer, const PassShape& shape,
                         const kernels::cuda::W4Norms& before, const kernels::cuda::W4Norms& after);
-    Result<void> pick(int attentionLayer, const PassShape& shape);
-    Result<void> fetch(int attentionLayer, const PassShape& shape, int firstLookup, int count);
+    /// What the sides before one take of a pass's tables.
+    struct SideBegin {
+        int row = 0, query = 0, reading = 0, lookup = 0;
+    };
+    /// Picks and attention of a side, from m_work.query to m_work.context.
+    Result<void> attendSide(int attentionLayer, const PassShape& shape, int side, SideBegin begin,
+                            const kernels::cuda::QkRopeArgs& rope, cudaStream_t stream);
+    Result<void> pick(int attentionLayer, const PassShape& shape, const Side& side, const SideBegin& begin,
+                      cudaStream_t stream);
+    Result<void> fetch(int attentionLayer, const PassShape& shape, int firstLookup, int count, cudaStream_t stream);
     Result<void> mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape, const kernels::cuda::W4Norms& before,
                      const kernels::cuda::W4Norms& after);
     /// m_work.delta = the MLP of `rows` rows at `input`.
@@ -318,6 +338,8 @@ private:
     std::unique_ptr<NvmlWatch> m_nvml;
     std::int64_t m_memoryTotal = 0, m_budget = 0;
     CudaStream m_stream;
+    std::array<CudaStream, mostSides - 1> m_sideStreams;
+    std::array<CudaEvent, mostSides - 1> m_sideEvents;
     CudaModel m_model;
     GdnOffsets m_gdnOffsets;
     WorkLayout m_work;

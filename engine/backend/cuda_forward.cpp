@@ -105,24 +105,49 @@ CudaBackend::PassShape CudaBackend::fillTables(std::span<const Part> parts, bool
 
 /// Rows of one part read its sketch together, so that queries go by parts: the first one's number of each, and the
 /// number of all at the end.
-std::vector<int> CudaBackend::fillReadings(std::span<const Part> parts, PassShape& shape)
+std::vector<int> CudaBackend::firstQueries(std::span<const Part> parts, const PassShape& shape) const
 {
     std::vector<int> firstQuery{0};
     for (const Part& part : parts) {
-        int query = firstQuery.back(), left = 0;
+        int queries = 0;
         for (std::size_t i = 0; i < part.tokens.size(); ++i)
-            left += sparseRange(part, int(i), shape).has_value();
-        firstQuery.push_back(query + left);
-        while (left > 0) {
+            queries += sparseRange(part, int(i), shape).has_value();
+        firstQuery.push_back(firstQuery.back() + queries);
+    }
+    return firstQuery;
+}
+
+/// The side of each part, from 0 on. Streams part and meet again in a few microseconds, which few rows are not worth.
+std::vector<int> CudaBackend::sidesOf(std::span<const int> firstQuery)
+{
+    const int queries = firstQuery.back();
+    const int sides = queries >= leastBeside ? mostSides : 1;
+    std::vector<int> sideOf;
+    int side = -1, last = -1;
+    for (std::size_t p = 0; p + 1 < firstQuery.size(); ++p) {
+        const int wanted = queries > 0 ? std::min(firstQuery[p] * sides / queries, sides - 1) : 0;
+        side += wanted != last; // none is left out where parts are of different sizes
+        last = wanted;
+        sideOf.push_back(side);
+    }
+    return sideOf;
+}
+
+/// Which sparse rows read a sketch together, by their numbers in the side.
+void CudaBackend::fillReadings(std::span<const int> firstQuery, std::span<const int> sideOf, PassShape& shape)
+{
+    auto* readings = m_tableMemory.at<SketchRows>(m_tables.readings);
+    for (std::size_t p = 0; p < sideOf.size(); ++p) {
+        Side& side = shape.sides[std::size_t(sideOf[p])];
+        for (int left = firstQuery[p + 1] - firstQuery[p]; left > 0;) {
             const int rows = std::min(left, m_sparse.readingRows());
-            m_tableMemory.at<SketchRows>(m_tables.readings)[shape.readings++] = {query, rows};
+            *readings++ = {side.queries, rows};
+            ++side.readings;
             shape.readingRows = std::max(shape.readingRows, rows);
-            query += rows;
+            side.queries += rows;
             left -= rows;
         }
     }
-    shape.sparseRows = firstQuery.back();
-    return firstQuery;
 }
 
 std::optional<SparseRange> CudaBackend::sparseRange(const Part& part, int row, const PassShape& shape) const
@@ -134,8 +159,8 @@ std::optional<SparseRange> CudaBackend::sparseRange(const Part& part, int row, c
 /// goes first, then the second ones. Attention's tables are in that order.
 void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std::int64_t> firstRows, PassShape& shape)
 {
-    const std::vector<int> firstQuery = fillReadings(parts, shape);
-    m_sparseRows = shape.sparseRows;
+    const std::vector<int> firstQuery = firstQueries(parts, shape);
+    m_sparseRows = firstQuery.back();
     bool together = true;
     int most = 1;
     for (std::size_t p = 0; p < parts.size(); ++p) {
@@ -145,6 +170,9 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
         most = std::max(most, queries);
     }
     shape.lookupRows = together ? most : 1;
+    const std::vector<int> sideOf = together ? sidesOf(firstQuery) : std::vector<int>(parts.size(), 0);
+    shape.sides.resize(std::size_t(sideOf.back()) + 1);
+    fillReadings(firstQuery, sideOf, shape);
     std::int64_t splits = 1, pickTokens = 0;
     std::vector<int> nextQuery = firstQuery;
     int at = 0, lookups = 0;
@@ -168,8 +196,10 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
         }
     };
     if (together) {
-        Wave& wave = shape.waves.emplace_back();
+        for (Side& side : shape.sides)
+            side.waves.emplace_back();
         for (std::size_t p = 0; p < parts.size(); ++p) {
+            Wave& wave = shape.sides[std::size_t(sideOf[p])].waves.front();
             for (int i = 0; i < int(parts[p].tokens.size()); ++i)
                 attends(p, i, wave);
             if (const int queries = firstQuery[p + 1] - firstQuery[p]; queries > 0)
@@ -177,7 +207,7 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
         }
     } else {
         for (int inPart = 0; at < shape.rows; ++inPart) {
-            Wave& wave = shape.waves.emplace_back();
+            Wave& wave = shape.sides.front().waves.emplace_back();
             for (std::size_t p = 0; p < parts.size(); ++p) {
                 if (inPart < int(parts[p].tokens.size()))
                     attends(p, inPart, wave);
@@ -365,19 +395,20 @@ Result<void> CudaBackend::gatedMlp(const CudaLayer& layer, std::int64_t input, i
     return multiplyLast(layer.down, m_work.product, rows, after);
 }
 
-Result<void> CudaBackend::pick(int attentionLayer, const PassShape& shape)
+Result<void> CudaBackend::pick(int attentionLayer, const PassShape& shape, const Side& side, const SideBegin& begin,
+                               cudaStream_t stream)
 {
     const auto* queries = m_workMemory.at<SketchQuery>(m_work.tables + m_tables.sketch) +
-                          std::int64_t(attentionLayer) * CudaSparse::maxRows;
-    const auto* readings = m_workMemory.at<SketchRows>(m_work.tables + m_tables.readings);
-    return checkCuda(launchSketchPick(queries, shape.sparseRows, readings, shape.readings, shape.readingRows,
-                                      m_config.numHeads, m_config.numKvHeads, shape.pickTokens, m_stream.get()),
+                          std::int64_t(attentionLayer) * CudaSparse::maxRows + begin.query;
+    const auto* readings = m_workMemory.at<SketchRows>(m_work.tables + m_tables.readings) + begin.reading;
+    return checkCuda(launchSketchPick(queries, side.queries, readings, side.readings, shape.readingRows,
+                                      m_config.numHeads, m_config.numKvHeads, shape.pickTokens, stream),
                      "pick rows by " + std::to_string(shape.pickTokens) + " sketches");
 }
 
-Result<void> CudaBackend::fetch(int attentionLayer, const PassShape& shape, int firstLookup, int count)
+Result<void> CudaBackend::fetch(int attentionLayer, const PassShape& shape, int firstLookup, int count,
+                                cudaStream_t stream)
 {
-    const cudaStream_t stream = m_stream.get();
     const std::int64_t at = std::int64_t(attentionLayer) * CudaSparse::maxRows + firstLookup;
     const auto table = [&]<typename T>(std::int64_t offset, T*) {
         return m_workMemory.at<T>(m_work.tables + offset) + at;
@@ -423,7 +454,6 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
 {
     const int rows = shape.rows;
     const cudaStream_t stream = m_stream.get();
-    const int heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
     OCTAVO_CHECK(multiply(layer.queryKeyValue, m_work.normed, rows, m_work.attention, GemmOutput::Bf16, before));
     AttentionInput input =
         attentionInput(layer, rows, m_workMemory.at<std::int32_t>(m_work.tables + m_tables.positions),
@@ -433,30 +463,53 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
     input.projected = m_workMemory.at<__nv_bfloat16>(m_work.projected);
     OCTAVO_CHECK(checkCuda(launchAttentionInput(input, stream), "write KV rows"));
 
-    if (shape.sparseRows > 0)
-        OCTAVO_CHECK(pick(attentionLayer, shape));
-    const QkRopeArgs& rope = input.rope;
+    for (std::size_t i = 1; i < shape.sides.size(); ++i)
+        OCTAVO_CHECK(m_sideEvents[i - 1].order(stream, m_sideStreams[i - 1].get()));
+    SideBegin begin;
+    for (std::size_t i = 0; i < shape.sides.size(); ++i) {
+        const cudaStream_t own = i == 0 ? stream : m_sideStreams[i - 1].get();
+        OCTAVO_CHECK(attendSide(attentionLayer, shape, int(i), begin, input.rope, own));
+        for (const Wave& wave : shape.sides[i].waves)
+            begin.row += wave.rows, begin.lookup += wave.sparse;
+        begin.query += shape.sides[i].queries;
+        begin.reading += shape.sides[i].readings;
+    }
+    for (std::size_t i = 1; i < shape.sides.size(); ++i)
+        OCTAVO_CHECK(m_sideEvents[i - 1].order(m_sideStreams[i - 1].get(), stream));
+    return multiplyLast(layer.attentionOut, m_work.context, rows, after);
+}
+
+Result<void> CudaBackend::attendSide(int attentionLayer, const PassShape& shape, int side, SideBegin begin,
+                                     const QkRopeArgs& rope, cudaStream_t stream)
+{
+    const Side& own = shape.sides[std::size_t(side)];
+    const int heads = m_config.numHeads, kvHeads = m_config.numKvHeads;
+    if (own.queries > 0)
+        OCTAVO_CHECK(pick(attentionLayer, shape, own, begin, stream));
     const auto* rowTable =
         m_workMemory.at<AttentionRows>(m_work.tables + m_tables.attention) + attentionLayer * maxRows;
-    const int most = std::max(1, int(queriesPerLaunch * m_maxSplits / shape.maxSplits)); // as the work space has room
-    int first = 0, firstSparse = 0;
-    for (const Wave& wave : shape.waves) {
+    // As the work space has room, of which every side has its part.
+    const int most = std::max(1, int(queriesPerLaunch * m_maxSplits / shape.maxSplits) / int(shape.sides.size()));
+    float* parts = m_workMemory.at<float>(m_work.attentionParts) +
+                   std::size_t(side) * attentionWorkspaceFloats({most, heads, kvHeads, rowsPerSplit, shape.maxSplits});
+    int first = begin.row;
+    for (const Wave& wave : own.waves) {
         if (wave.sparse > 0)
-            OCTAVO_CHECK(fetch(attentionLayer, shape, firstSparse, wave.sparse));
-        firstSparse += wave.sparse;
+            OCTAVO_CHECK(fetch(attentionLayer, shape, begin.lookup, wave.sparse, stream));
+        begin.lookup += wave.sparse;
         for (int end = first + wave.rows, count = 0; first < end; first += count) {
             count = std::min(most, end - first);
             const AttentionShape launch{count, heads, kvHeads, rowsPerSplit, shape.maxSplits};
             const std::int64_t offset = std::int64_t(first) * heads * kvHeadDim;
             const __nv_bfloat16* gate = rope.queryGate + kvHeadDim + first * rope.queryGateStride;
-            OCTAVO_CHECK(checkCuda(
-                launchAttentionDecode(rowTable + first, launch, rope.queryOut + offset, gate, rope.queryGateStride,
-                                      2 * kvHeadDim, m_workMemory.at<float>(m_work.attentionParts),
-                                      m_workMemory.at<__nv_bfloat16>(m_work.context) + offset, stream),
-                "attend to rows"));
+            OCTAVO_CHECK(
+                checkCuda(launchAttentionDecode(rowTable + first, launch, rope.queryOut + offset, gate,
+                                                rope.queryGateStride, 2 * kvHeadDim, parts,
+                                                m_workMemory.at<__nv_bfloat16>(m_work.context) + offset, stream),
+                          "attend to rows"));
         }
     }
-    return multiplyLast(layer.attentionOut, m_work.context, rows, after);
+    return {};
 }
 
 Result<void> CudaBackend::mix(const CudaLayer& layer, int gdnLayer, const PassShape& shape, const W4Norms& before,

@@ -209,4 +209,40 @@ private:
     cudaStream_t m_stream = nullptr;
 };
 
+/// A place in a stream that others wait for.
+class CudaEvent
+{
+public:
+    CudaEvent() = default;
+    CudaEvent(CudaEvent&& other) noexcept
+        : m_event(std::exchange(other.m_event, nullptr))
+    {
+    }
+    CudaEvent& operator=(CudaEvent&& other) noexcept
+    {
+        std::swap(m_event, other.m_event);
+        return *this;
+    }
+    ~CudaEvent()
+    {
+        if (m_event)
+            cudaEventDestroy(m_event);
+    }
+    static Result<CudaEvent> create()
+    {
+        CudaEvent event;
+        OCTAVO_CHECK(checkCuda(cudaEventCreateWithFlags(&event.m_event, cudaEventDisableTiming), "create an event"));
+        return event;
+    }
+    /// What `later` takes from here on waits for all that `earlier` was given so far.
+    Result<void> order(cudaStream_t earlier, cudaStream_t later) const
+    {
+        OCTAVO_CHECK(checkCuda(cudaEventRecord(m_event, earlier), "order two streams"));
+        return checkCuda(cudaStreamWaitEvent(later, m_event), "order two streams");
+    }
+
+private:
+    cudaEvent_t m_event = nullptr;
+};
+
 } // namespace octavo::engine

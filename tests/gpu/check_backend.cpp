@@ -271,6 +271,28 @@ double checkSparseDecoding(Report& report, const ModelConfig& config,
                 fewDriver.destroy(slot);
         }
 
+        // So many rows that sequences pick and attend beside each other, each on the rows of the answer.
+        std::vector<SlotId> beside;
+        while (beside.size() < 5)
+            beside.push_back(fewDriver.fork(frozen, room));
+        for (std::size_t at = 0; at + 3 <= std::min<std::size_t>(answer.size(), 12); at += 3) {
+            const auto part = std::span(answer).subspan(at, 3);
+            const std::vector<TokenId> rows(part.begin(), part.end());
+            std::vector<StepEntry> entries;
+            for (const SlotId slot : beside)
+                entries.push_back({slot, rows});
+            const std::vector<float> logits = fewDriver.step(entries);
+            for (std::size_t row = 0; row < 3 * beside.size(); ++row)
+                report.expect(std::equal(fewRows[at + row % 3].begin(), fewRows[at + row % 3].end(),
+                                         logits.begin() + std::ptrdiff_t(row * fewDriver.vocab())),
+                              "sparse decode behind %zu tokens: row %zu of sequences beside each other differs",
+                              ids.size(), at + row);
+            for (const SlotId slot : beside)
+                fewDriver.commit(slot, 3);
+        }
+        for (const SlotId slot : beside)
+            fewDriver.destroy(slot);
+
         const std::int64_t own = squeezed->tierBytesRead(squeezedSlot), shared = few->tierBytesRead(thawed);
         report.expect(own > 0 && own <= squeezed->stats().tierBytesRead && shared > 0 &&
                           shared < few->stats().tierBytesRead && dense->tierBytesRead(denseSlot) < 0,
