@@ -141,7 +141,7 @@ private:
         auto operator<=>(const Side&) const = default;
     };
     static constexpr int mostSides = 2;
-    static constexpr int leastBeside = 8; ///< sparse rows of a pass of several sides
+    static constexpr int leastBeside = 8; ///< sparse rows of a pass of several sides, equally many of each part
 
     /// What decides the shape of a pass's launches; all else is in its tables.
     struct PassShape {

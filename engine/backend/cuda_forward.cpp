@@ -118,10 +118,15 @@ std::vector<int> CudaBackend::firstQueries(std::span<const Part> parts, const Pa
 }
 
 /// The side of each part, from 0 on. Streams part and meet again in a few microseconds, which few rows are not worth.
+/// Nor are there two sides where parts have unequally many: drafts are of all lengths, and every way to halve them
+/// would be a shape of its own, of which only mostGraphs are kept.
 std::vector<int> CudaBackend::sidesOf(std::span<const int> firstQuery)
 {
-    const int queries = firstQuery.back();
-    const int sides = queries >= leastBeside ? mostSides : 1;
+    const int parts = int(firstQuery.size()) - 1, queries = firstQuery.back();
+    bool alike = true;
+    for (int p = 0; p < parts; ++p)
+        alike &= firstQuery[std::size_t(p)] * parts == queries * p;
+    const int sides = alike && queries >= leastBeside ? mostSides : 1;
     std::vector<int> sideOf;
     int side = -1, last = -1;
     for (std::size_t p = 0; p + 1 < firstQuery.size(); ++p) {

@@ -293,6 +293,29 @@ double checkSparseDecoding(Report& report, const ModelConfig& config,
         for (const SlotId slot : beside)
             fewDriver.destroy(slot);
 
+        // Whichever of them has fewer rows, it is the same shape: drafts of all lengths are to find their graphs again.
+        const auto& counted = static_cast<const CudaBackend&>(*few);
+        const std::int64_t direct = counted.passCounts().direct;
+        const std::vector<TokenId> shorter(answer.begin(), answer.begin() + 2), longer(answer.begin(), answer.begin() + 3);
+        for (std::size_t which = 0; which < 5; ++which) {
+            std::vector<StepEntry> entries;
+            for (std::size_t s = 0; s < 5; ++s)
+                entries.push_back({fewDriver.fork(frozen, room), s == which ? shorter : longer});
+            const std::vector<float> logits = fewDriver.step(entries);
+            auto row = logits.begin();
+            for (std::size_t s = 0; s < 5; ++s) {
+                for (std::size_t i = 0; i < (s == which ? shorter : longer).size(); ++i, row += fewDriver.vocab())
+                    report.expect(std::equal(fewRows[i].begin(), fewRows[i].end(), row),
+                                  "sparse decode behind %zu tokens: row %zu of sequence %zu of unequal ones differs",
+                                  ids.size(), i, s);
+            }
+            for (const StepEntry& entry : entries)
+                fewDriver.destroy(entry.slot);
+        }
+        report.expect(counted.passCounts().direct <= direct + 1,
+                      "sparse decode behind %zu tokens: %lld shapes of five sequences with 14 rows", ids.size(),
+                      static_cast<long long>(counted.passCounts().direct - direct));
+
         const std::int64_t own = squeezed->tierBytesRead(squeezedSlot), shared = few->tierBytesRead(thawed);
         report.expect(own > 0 && own <= squeezed->stats().tierBytesRead && shared > 0 &&
                           shared < few->stats().tierBytesRead && dense->tierBytesRead(denseSlot) < 0,
