@@ -359,11 +359,14 @@ Result<ModelConfig> ModelConfig::load(const std::filesystem::path& modelDir)
 {
     const std::filesystem::path configPath = modelDir / "config.json";
     std::error_code ignored;
-    if (const bool isFolder = std::filesystem::is_directory(modelDir, ignored);
-        !isFolder || std::filesystem::status(configPath, ignored).type() == std::filesystem::file_type::not_found)
+    // A folder that cannot be looked at (none) is left to the reading, which says why.
+    using enum std::filesystem::file_type;
+    const auto folder = std::filesystem::status(modelDir, ignored).type();
+    const bool isOther = folder != directory && folder != none;
+    if (isOther || std::filesystem::status(configPath, ignored).type() == not_found)
         return Error{ErrorCode::FileUnreadable,
                      (modelDir.empty() ? "\"\"" : modelDir.string())
-                         + (isFolder ? " holds no config.json" : " is not a folder")
+                         + (isOther ? " is not a folder" : " holds no config.json")
                          + ": name a model's folder, with its config.json, tokenizer.json and safetensors files"};
     OCTAVO_TRY(const std::string text, readTextFile(configPath, maxConfigBytes));
     OCTAVO_TRY(ModelConfig config, parse(text, configPath.string()));

@@ -245,6 +245,12 @@ void TestModelConfig::refusesWhatIsNoConfiguration()
     const auto empty = ModelConfig::load(folder.path().toStdString());
     QCOMPARE(empty.error().code, ErrorCode::FileUnreadable);
     QVERIFY(empty.error().message.find(" holds no config.json: name a model's folder") != std::string::npos);
+    const QString loop = folder.filePath(QStringLiteral("loop"));
+    QVERIFY(QFile::link(loop, loop));
+    const auto unreadable = ModelConfig::load(loop.toStdString());
+    QCOMPARE(unreadable.error().code, ErrorCode::FileUnreadable);
+    QVERIFY2(unreadable.error().message.find("config.json cannot be read") != std::string::npos,
+             unreadable.error().message.c_str());
 }
 
 QTEST_GUILESS_MAIN(TestModelConfig)
