@@ -61,14 +61,31 @@ bool isCut(const fs::path& path)
     return state == Z_OK;
 }
 
-/// GIT_PASSTHROUGH, or an error with its message where one of the loose objects that begin with `name` is cut.
+/// Whether a pack below these folders has the object too: libgit2 looks there first.
+bool isPacked(const std::vector<fs::path>& folders, const std::string& name)
+{
+    git_oid id;
+    git_odb* created = nullptr;
+    if (git_oid_fromstr(&id, name.c_str()) < 0 || git_odb_new(&created) < 0)
+        return false;
+    const std::unique_ptr<git_odb, decltype(&git_odb_free)> packs(created, git_odb_free);
+    for (const fs::path& folder : folders) {
+        git_odb_backend* backend = nullptr;
+        if (git_odb_backend_pack(&backend, folder.c_str()) == 0 && git_odb_add_backend(packs.get(), backend, 1) < 0)
+            backend->free(backend);
+    }
+    return git_odb_exists(packs.get(), &id) == 1;
+}
+
+/// GIT_PASSTHROUGH, or an error with its message where one of the loose objects that begin with `name` is cut. By a
+/// beginning libgit2 reads it even if a pack has given it already.
 int look(const CutObjects& backend, const std::string& name)
 {
     const std::string rest = name.substr(2);
     const bool isWhole = name.size() == GIT_OID_HEXSZ;
     for (const fs::path& folder : backend.folders) {
         const fs::path fan = folder / name.substr(0, 2);
-        bool cut = isWhole && isCut(fan / rest);
+        bool cut = isWhole && isCut(fan / rest) && !isPacked(backend.folders, name);
         std::error_code gone;
         if (!isWhole) {
             for (fs::directory_iterator at(fan, gone), end; !gone && at != end && !cut; at.increment(gone))

@@ -11,7 +11,8 @@
 namespace octavo::agents {
 
 /// Has `odb`, that of `repository`, look at a loose object's file before it is read, and report one that is cut short
-/// as damaged. Objects in packs, and files damaged in other ways, are left to libgit2. The odb owns what is added.
+/// as damaged, unless a pack has it too; by the beginning of its id even then. Files damaged in other ways are left to
+/// libgit2. The odb owns what is added.
 /// Errors   OutOfMemory where libgit2 takes no further backend.
 Result<void> refuseCutObjects(git_odb* odb, git_repository* repository);
 

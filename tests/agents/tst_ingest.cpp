@@ -667,6 +667,26 @@ private slots:
         }
     }
 
+    void anObjectThatWasCutShortIsReadFromItsPack()
+    {
+        GitFixture fixture;
+        fixture.write("a.c", QByteArray("int a;\n").repeated(200));
+        fixture.commit();
+        fixture.git({"repack", "-q", "-a"}); // which leaves the loose objects where they are
+        for (const char* what : {"HEAD", "HEAD^{tree}", "HEAD:a.c"}) {
+            const QByteArray id = fixture.git({"rev-parse", what});
+            const QString path = fixture.root() + "/.git/objects/" + id.left(2) + "/" + id.mid(2);
+            QVERIFY(QFile::setPermissions(path, QFile::ReadOwner | QFile::WriteOwner));
+            QVERIFY(QFile::resize(path, QFileInfo(path).size() / 2));
+        }
+        auto options = optionsFor(fixture.root());
+        const auto result = ingest(options, services());
+        VERIFY_RESULT(result);
+        QCOMPARE(packedPaths(*result), QList<QByteArray>{"a.c"});
+        options.ref = QString::fromLatin1(fixture.git({"rev-parse", "HEAD"}).left(7));
+        QVERIFY(!ingest(options, services())); // libgit2 looks at all that begin so, and would wait
+    }
+
     void aDamagedHeadIsNotAnEmptyRepository()
     {
         GitFixture fixture;
