@@ -471,9 +471,10 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
     for (std::size_t i = 1; i < shape.sides.size(); ++i)
         OCTAVO_CHECK(m_sideEvents[i - 1].order(stream, m_sideStreams[i - 1].get()));
     SideBegin begin;
-    for (std::size_t i = 0; i < shape.sides.size(); ++i) {
+    Result<void> attended;
+    for (std::size_t i = 0; attended && i < shape.sides.size(); ++i) {
         const cudaStream_t own = i == 0 ? stream : m_sideStreams[i - 1].get();
-        OCTAVO_CHECK(attendSide(attentionLayer, shape, int(i), begin, input.rope, own));
+        attended = attendSide(attentionLayer, shape, int(i), begin, input.rope, own);
         for (const Wave& wave : shape.sides[i].waves)
             begin.row += wave.rows, begin.lookup += wave.sparse;
         begin.query += shape.sides[i].queries;
@@ -481,6 +482,7 @@ Result<void> CudaBackend::attend(const CudaLayer& layer, int attentionLayer, con
     }
     for (std::size_t i = 1; i < shape.sides.size(); ++i)
         OCTAVO_CHECK(m_sideEvents[i - 1].order(m_sideStreams[i - 1].get(), stream));
+    OCTAVO_CHECK(attended); // only now, so that the next pass finds no side under way
     return multiplyLast(layer.attentionOut, m_work.context, rows, after);
 }
 
