@@ -3,8 +3,9 @@
 /// Attention over a few rows of a long context: sketch scores, a top-K, exact attention over the picked rows.
 ///
 /// A backend keeps the sinks and the recent tokens by itself and attends to them as it always does; what lies between
-/// is asked for here and comes back as one more part of the same softmax. With topK at least that many tokens, all of
-/// them are picked and the result is dense attention over the same rows.
+/// is asked for here and comes back as one more part of the same softmax. With topK (what
+/// SparseSettings::topKOnCpu() says) at least that many tokens, all of them are picked and the result is dense attention
+/// over the same rows.
 ///
 /// Picks    a token's key is the log of the largest share of attention that any head gives it, by its sketch. The topK with
 ///          the largest keys are picked, exactly (PickRule::Largest), or by priority (PickRule::Priority): each key plus a
