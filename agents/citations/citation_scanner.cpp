@@ -202,9 +202,7 @@ void CitationScanner::closeBlock(qsizetype end, bool wasCut)
         const QStringView beginning = lines.takeLast();
         if (std::ranges::all_of(lines, [](QStringView line) { return line.trimmed().isEmpty(); }))
             return;
-        found = m_index->findLines(lines, m_namedFile);
-        if (found && !beginning.trimmed().isEmpty() && !m_index->goesOnWith(*found, beginning))
-            found.reset();
+        found = m_index->findLines(lines, m_namedFile, beginning);
     }
     Citation citation;
     citation.kind = CitationKind::Quote;

@@ -94,9 +94,11 @@ void SourceIndex::finish()
               [this](quint32 a, quint32 b) { return m_lines[a] != m_lines[b] ? m_lines[a] < m_lines[b] : a < b; });
 }
 
-std::optional<SourceIndex::Place> SourceIndex::findLines(const QList<QStringView>& quote, int preferredFile) const
+std::optional<SourceIndex::Place> SourceIndex::findLines(const QList<QStringView>& quote, int preferredFile,
+                                                         QStringView beginning) const
 {
-    if (const auto found = findIndented(quote, preferredFile))
+    const QByteArray below = beginning.trimmed().toString().normalized(QString::NormalizationForm_C).toUtf8();
+    if (const auto found = findIndented(quote, preferredFile, below))
         return found;
     // A quote that is indented as a whole, of lines that are not.
     qsizetype common = -1;
@@ -110,11 +112,33 @@ std::optional<SourceIndex::Place> SourceIndex::findLines(const QList<QStringView
     QList<QStringView> moved;
     for (const QStringView line : quote)
         moved += line.mid(std::min(common, line.size()));
-    return findIndented(moved, preferredFile);
+    return findIndented(moved, preferredFile, below);
 }
 
-std::optional<SourceIndex::Place> SourceIndex::findIndented(const QList<QStringView>& quote, int preferredFile) const
+std::optional<SourceIndex::Place> SourceIndex::findIndented(const QList<QStringView>& quote, int preferredFile,
+                                                            const QByteArray& beginning) const
 {
+    int splitFile = -1; // the file whose lines `split` holds: places come in the order of files
+    QList<QByteArrayView> split;
+    const auto goesOn = [&](int file, int lastLine) {
+        if (beginning.isEmpty())
+            return true;
+        if (splitFile != file) {
+            splitFile = file;
+            split.clear();
+            const QByteArrayView text = m_files[file].text;
+            for (qsizetype at = 0, end = 0; at <= text.size(); at = end + 1) {
+                end = text.indexOf('\n', at);
+                end = end < 0 ? text.size() : end;
+                split.append(text.sliced(at, end - at));
+            }
+        }
+        for (qsizetype i = lastLine; i < split.size(); ++i) {
+            if (const QByteArrayView line = split[i].trimmed(); !line.isEmpty())
+                return line.startsWith(beginning);
+        }
+        return false;
+    };
     std::vector<quint64> hashes;
     for (const QStringView line : quote)
         hashes.push_back(lineHash(line));
@@ -162,8 +186,9 @@ std::optional<SourceIndex::Place> SourceIndex::findIndented(const QList<QStringV
         const int line = int(begin) - file->firstLine + 1;
         if (line + int(hashes.size()) - 1 > file->numLines)
             continue;
-        if (!found || index == preferredFile)
-            found = Place{index, line, line + int(hashes.size()) - 1};
+        if ((found && index != preferredFile) || !goesOn(index, line + int(hashes.size()) - 1))
+            continue;
+        found = Place{index, line, line + int(hashes.size()) - 1};
         if (preferredFile < 0 || found->file == preferredFile)
             break;
     }
@@ -198,17 +223,6 @@ std::optional<SourceIndex::Place> SourceIndex::findInLine(QStringView code, int 
     for (int file = 0; file < m_files.size() && !found; ++file)
         found = find(file, false);
     return found;
-}
-
-bool SourceIndex::goesOnWith(const Place& place, QStringView beginning) const
-{
-    const QByteArray wanted = beginning.trimmed().toString().normalized(QString::NormalizationForm_C).toUtf8();
-    const QList<QByteArray> lines = m_files[place.file].text.split('\n');
-    for (qsizetype i = place.lastLine; i < lines.size(); ++i) {
-        if (const QByteArray line = lines[i].trimmed(); !line.isEmpty())
-            return line.startsWith(wanted);
-    }
-    return false;
 }
 
 int SourceIndex::findPath(QStringView mention) const

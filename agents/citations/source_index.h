@@ -40,16 +40,15 @@ public:
 
     /// Where these lines stand one after another, as they are or less an indentation that all of them have; blank lines
     /// round them are not needed. `preferredFile` wins where the quote stands in several files, -1: the first one.
+    /// Only where the first line with text below begins with `beginning`, but for the white space before both.
     /// Nothing for a quote of blank lines.
-    std::optional<Place> findLines(const QList<QStringView>& lines, int preferredFile = -1) const;
+    std::optional<Place> findLines(const QList<QStringView>& lines, int preferredFile = -1,
+                                   QStringView beginning = {}) const;
 
     /// Where `code`, a part of one line, stands in `file`: as a whole line less the white space round it, else as a part
     /// that begins and ends with words. Where it does not stand there, or `file` is -1: the first other file of which it
     /// is a whole line.
     std::optional<Place> findInLine(QStringView code, int file) const;
-
-    /// Whether the first line with text below `place` begins so, but for the white space before both.
-    bool goesOnWith(const Place& place, QStringView beginning) const;
 
     /// The file that `mention` names: its whole displayed path, or the end of exactly one. -1: none.
     int findPath(QStringView mention) const;
@@ -58,7 +57,8 @@ public:
     bool hasEnding(const QString& ending) const { return m_endings.contains(ending); }
 
 private:
-    std::optional<Place> findIndented(const QList<QStringView>& lines, int preferredFile) const;
+    std::optional<Place> findIndented(const QList<QStringView>& lines, int preferredFile,
+                                      const QByteArray& beginning) const;
     QList<File> m_files;
     QHash<QString, int> m_byPath;
     QHash<QString, QList<int>> m_byName; ///< last path component

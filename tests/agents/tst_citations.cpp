@@ -143,6 +143,10 @@ private slots:
         QCOMPARE(cut("int invented(int a)\n{\n    retu").last().state, CitationState::Unverified);
         QCOMPARE(cut("int jo").size(), 1); // the path alone
         QCOMPARE(cut("int join(int a, int b)").last().state, CitationState::Verified); // a whole line
+        const auto second = cut("{\n    return 1");                                     // a brace stands in many places
+        QCOMPARE(second.last().state, CitationState::Verified);
+        QVERIFY(second.last().line > verified.last().line + 1);
+        QCOMPARE(cut("{\n    return 2").last().state, CitationState::Unverified);
     }
 
     void ordinaryCodeSpansAreNoPaths()
