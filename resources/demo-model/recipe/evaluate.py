@@ -17,15 +17,19 @@ import time
 import numpy as np
 
 import samples as S
+from sources import Coder, File
 
 POINTED = ('where', 'show', 'params', 'missing')
 GATHERED = ('lists', 'uses')
 MISSING = ('missing',)
+OTHERS = POINTED + ('declared', 'words', 'constructor')
 # name: (tokens, which kinds must reach how many questions, kinds asked or all)
 SETS = {'4K': (4096, POINTED, 400, None), '16K': (16384, POINTED, 400, None),
         '16K lists and uses': (16384, GATHERED, 220, {'lists': 1, 'uses': 1}),
         '4K missing': (4096, MISSING, 220, {'missing': 1}),  # asked in every way
-        '64K': (65536, POINTED, 230, None), '128K': (131072, POINTED, 205, None)}
+        '64K': (65536, POINTED, 230, None), '128K': (131072, POINTED, 205, None),
+        '4K other words': (4096, OTHERS, 300, S.OTHER_WORDS_KINDS),
+        '16K other words': (16384, OTHERS, 200, S.OTHER_WORDS_KINDS)}
 
 
 def read(path):
@@ -33,14 +37,15 @@ def read(path):
     with (lzma.open if path.endswith('.xz') else open)(path, 'rt', encoding='utf-8') as f:
         for line in f:
             d = json.loads(line)
-            repos.setdefault(d['repo'], []).append(S.File(d['path'], d['text'], d['syms']))
+            repos.setdefault(d['repo'], []).append(File(d['path'], d['text'], d['syms']))
     return repos
 
 
 def draw(builder, tokens, kinds):
     """One context with up to ten questions, as v0 was evaluated, but none asked twice."""
     context = builder.context(tokens - 1200, kinds)
-    context.every_way = kinds == {'missing': 1}
+    context.other_words = kinds == S.OTHER_WORDS_KINDS
+    context.every_way = kinds == {'missing': 1} or context.other_words
     ids = builder.render(context)
     if len(ids) < 0.9 * (tokens - 1200):  # small repositories do not fill long contexts
         return draw(builder, tokens, kinds)
@@ -64,7 +69,7 @@ def build(held, tokenizer_path, out):
     ...]}, "closing": ids between turns, "pieces": the text of each id}."""
     from tokenizers import Tokenizer
     tokenizer = Tokenizer.from_file(tokenizer_path)
-    repos, coder = read(held), S.Coder(tokenizer)
+    repos, coder = read(held), Coder(tokenizer)
     for files in repos.values():
         for f in files:
             f.ids = np.array(coder.encode('\n' + f.text + '\n'), dtype=np.uint16)

@@ -10,6 +10,7 @@ import traceback
 import numpy as np
 
 import samples as S
+from sources import Coder, File
 
 TOKENS = 65536  # of one step on one GPU; one row where rows are longer
 AHEAD = 3  # tokens past a row that targets and drafts need
@@ -45,7 +46,7 @@ def load_corpus(paths, tokenizer, patience=0.0):
         with (lzma.open if path.endswith('.xz') else open)(path, 'rt', encoding='utf-8') as f:
             for line in f:
                 d = json.loads(line)
-                files.append(S.File(d['path'], d['text'], d['syms']))
+                files.append(File(d['path'], d['text'], d['syms']))
                 repos.setdefault(d['repo'], []).append(files[-1])
         for i in range(0, len(files), 2048):
             part = files[i:i + 2048]
@@ -60,7 +61,7 @@ def work(repos, all_names, tokenizer_path, seed, counter, fraction, out):
     """Draws the batches of one GPU: (step, rows of ids, their weights)."""
     os.environ['TOKENIZERS_PARALLELISM'] = 'false'
     from tokenizers import Tokenizer
-    builder = S.Builder(repos, S.Coder(Tokenizer.from_file(tokenizer_path)), random.Random(seed), RENAMING, EXCHANGING,
+    builder = S.Builder(repos, Coder(Tokenizer.from_file(tokenizer_path)), random.Random(seed), RENAMING, EXCHANGING,
                         all_names)
     while True:
         with counter.get_lock():

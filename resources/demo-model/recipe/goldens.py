@@ -19,6 +19,7 @@ from safetensors.torch import save_file
 import model as M
 import samples as S
 from evaluate import read
+from sources import Coder
 
 PROMPTS = ((600, 3, 3), (1500, 4, 3), (4000, 5, 3), (4000, 6, 3), (8000, 7, 1))  # tokens of context, seed, questions
 DRAFTED = 1  # the context whose last prompt mtp.json is about
@@ -100,7 +101,7 @@ def main(folder, held, out):
     os.makedirs(out, exist_ok=True)
     tokenizer = Tokenizer.from_file(os.path.join(folder, 'tokenizer.json'))
     reference = Reference(folder, 'cuda' if torch.cuda.is_available() else 'cpu')
-    repos, coder = read(held), S.Coder(tokenizer)
+    repos, coder = read(held), Coder(tokenizer)
     for files in repos.values():
         for f in files:
             f.ids = np.array(coder.encode('\n' + f.text + '\n'), dtype=np.uint16)

@@ -15,7 +15,7 @@ import torch.nn as nn
 import torch.nn.functional as F
 from torch.utils.checkpoint import checkpoint
 
-import samples as S
+import sources
 
 GROUP = 128  # input columns that share a scale
 INSERTED = 5  # v1 is v0 with one more attention layer here
@@ -419,8 +419,8 @@ def with_inserted_attention(tensors, seed=1):
 
 def hf_config(config, quantised):
     c = dict(config)
-    first = c['vocab_size'] - len(S.SPECIALS)
-    ids = {s: first + i for i, s in enumerate(S.SPECIALS)}
+    first = c['vocab_size'] - len(sources.SPECIALS)
+    ids = {s: first + i for i, s in enumerate(sources.SPECIALS)}
     c.update(architectures=['Qwen3_5ForCausalLM'], model_type='qwen3_5_text', tie_word_embeddings=True,
              hidden_act='silu', attention_bias=False, attention_dropout=0.0, dtype='bfloat16', bos_token_id=None,
              mtp_num_hidden_layers=1, use_cache=True, initializer_range=0.02, attn_output_gate=True,

@@ -1,24 +1,25 @@
 """Training and evaluation samples of the demo model: a repository context, then questions whose answers stand in it.
 
 Every answer is computed from the text of the context and its symbol table, so it is exact by construction: where a
-symbol is defined, its source, its documentation, its signature, what a file defines, who uses a name, which file holds
-a line, and "not found" for names that do not occur.
+symbol is defined or declared, its source, its constructor, its documentation, its signature, what a file defines, who
+uses a name, which file holds a line, and "not found" for names that do not occur. `wordings` holds the ways of asking
+that only training and the sets of other words know.
 """
 import collections
-import random
 import re
 
 import numpy as np
 
-SPECIALS = ['<|endoftext|>', '<|im_start|>', '<|im_end|>', '<|repo_name|>', '<|file_sep|>', '<think>', '</think>',
-            '<|fim_pad|>']
+import wordings
+from declarations import declared
+from renaming import DEFINITIONS, IDENTIFIER, KEYWORDS, Exchange, Renamer
+from sources import Window, forks, runs_of_three
+
 SYSTEM = 'You are Octavo, a code assistant. Answer from the repository below.'
 LANGUAGES = {'py': 'python', 'c': 'c', 'cc': 'cpp', 'cpp': 'cpp', 'h': 'cpp', 'hpp': 'cpp', 'go': 'go', 'rs': 'rust',
              'js': 'javascript', 'mjs': 'javascript', 'ts': 'typescript', 'java': 'java', 'kt': 'kotlin',
              'md': 'markdown', 'rst': 'rst', 'toml': 'toml', 'cmake': 'cmake', 'sh': 'bash', 'proto': 'protobuf',
              'sql': 'sql'}
-DEFINITIONS = {'function', 'method', 'class', 'struct', 'interface', 'enum', 'macro', 'trait', 'union', 'func', 'type',
-               'const', 'generator', 'typedef', 'alias'}
 COMMENT = re.compile(r'\s*(//|/\*|\*( |/|$)|#( |$)|--|<!--)')
 # What stands around a name where a line defines it, whatever the symbol table says.
 MODIFIERS = r'^\s*(?:(?:export|default|pub(?:\([\w: ]+\))?|public|private|protected|internal|static|abstract|final|' \
@@ -45,51 +46,15 @@ NAMED = ('where', 'show', 'doc', 'params', 'uses')  # kinds that ask about a nam
 # How often each kind of question is asked. The evaluation asks as v0's did, so that figures can be compared.
 EVALUATED_KINDS = {'where': 5, 'show': 6, 'doc': 4, 'lists': 2, 'line': 2, 'uses': 2, 'missing': 1, 'files': 1,
                    'params': 2, 'chat': 1}
-TRAINED_KINDS = {'where': 13, 'show': 7, 'doc': 2.5, 'lists': 4, 'line': 3, 'uses': 7, 'missing': 2.2, 'files': 0.3,
-                 'params': 3, 'chat': 0.2}
+TRAINED_KINDS = {'where': 12, 'show': 8, 'doc': 2.5, 'lists': 6, 'line': 2.5, 'uses': 8.5, 'missing': 1.8, 'files': 0.3,
+                 'params': 3, 'chat': 0.2, 'declared': 4, 'words': 2.5, 'constructor': 1.5}
+OTHER_WORDS_KINDS = {'where': 3, 'show': 2, 'params': 2, 'declared': 4, 'words': 2, 'constructor': 1, 'missing': 1}
 # Loss weights of answer tokens: those of paths and the first one, those that tell which line is quoted or how many
 # definitions there are, those at which a quote can go astray (what stands before them stands elsewhere too and goes on
 # otherwise there), and those of gathered lists, of a quote's first characters and of its end. Others weigh 1.
 POINTING, CHOOSING, FORKED, CAREFUL = 3, 4, 3.5, 2
 OPENING = re.compile(r'```\w+\n|(?<=`: )`')  # what a quote begins after
-IDENTIFIER = re.compile(r'\b[A-Za-z_]\w*')
-PIECE = re.compile(r'[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+')  # a word or a number of a name
-# Names that stay what they are, so that an exchanged text still looks like its language.
-KEYWORDS = frozenset(
-    'abstract alignas alignof and any array as asm assert async atomic await auto base begin bool boolean break byte '
-    'case catch chan char class cls companion complex concept const constexpr continue crate data debugger decltype '
-    'declare def default defer defined del delete do done double dyn dynamic elif else elseif elsif end endforeach '
-    'endfunction endif endmacro endwhile enum except explicit export extends extern fallthrough false False final '
-    'finally float for foreach friend from fn fun func function global go goto if impl implements import in include '
-    'inline instanceof int interface internal is it lambda let local long loop macro main map match message mod module '
-    'move mut mutable namespace native new nil noexcept none None nonlocal not null nullptr number object of open '
-    'operator option optional or out override package pass pragma private protected pub public raise range ref '
-    'register repeated require return rune self Self set short signed sizeof static std str string String struct super '
-    'suspend switch synchronized syntax template then this throw throws trait transient true True try type typedef '
-    'typeid typename typeof undef undefined union unsafe unsigned use using val var vararg virtual void volatile when '
-    'where while with yield error Result Option Some Ok Err Vec Box Rc Arc Object Exception int8 int16 int32 int64 '
-    'uint8 uint16 uint32 uint64 int8_t int16_t int32_t int64_t uint8_t uint16_t uint32_t uint64_t size_t ssize_t '
-    'usize isize float32 float64 uintptr uintptr_t args kwargs super list dict tuple'.split())
-HABITUAL = frozenset('get set is to from new of with test tests on has init add for the and not by in'.split())
-
-
-class File:
-    """`ids` are the tokens of a line break, the text and another line break: what follows the path in a prompt."""
-    __slots__ = ('path', 'text', 'symbols', 'ids')
-
-    def __init__(self, path, text, symbols, ids=None):
-        self.path, self.text, self.symbols, self.ids = path, text, symbols, ids
-
-
-class Window:
-    """Lines [lo, hi) of a file as they stand in a context, under `path`; `ids` hold the path too."""
-    __slots__ = ('file', 'path', 'lines', 'lo', 'hi', 'ids')
-
-    def __init__(self, file, path, lines, lo, hi, ids):
-        self.file, self.path, self.lines, self.lo, self.hi, self.ids = file, path, lines, lo, hi, ids
-
-    def text(self):
-        return '\n'.join(self.lines[self.lo:self.hi])
+BLANK = re.compile(r'\n[ \t]*[})\];,]*[ \t]*\n')  # lines after which a quote may seem to end
 
 
 def defines(line, name):
@@ -160,179 +125,6 @@ def documentation(lines, start, end, first=0):
     return docstring(lines, start, end) or comment_above(lines, start, first)
 
 
-class Coder:
-    """Text to token ids, with what cutting files at line breaks needs."""
-
-    def __init__(self, tokenizer):
-        self.tokenizer = tokenizer
-        self.special = {s: tokenizer.token_to_id(s) for s in SPECIALS}
-        size = max(self.special.values()) + 1
-        pieces = [tokenizer.id_to_token(i) or '' for i in range(size)]
-        self.line_breaks = np.array([p.count('\u010a') for p in pieces], dtype=np.int32)  # byte 10, byte-level
-        self.new_line = np.array(self.encode('\n'), dtype=np.uint16)
-
-    def encode(self, text):
-        return self.tokenizer.encode(text, add_special_tokens=False).ids
-
-    def encode_with_starts(self, text):
-        """Ids, and the character each of them begins at."""
-        coded = self.tokenizer.encode(text, add_special_tokens=False)
-        return coded.ids, [o[0] for o in coded.offsets]
-
-    def line_starts(self, ids):
-        """(line, token index) of each line of a File's ids that a token begins at."""
-        at = np.flatnonzero(self.line_breaks[ids])
-        return np.cumsum(self.line_breaks[ids[at]]) - 1, at + 1
-
-
-def runs_of_three(ids):
-    """Each run of three ids as one number."""
-    ids = ids.astype(np.int64)
-    return ids[:-2] << 28 | ids[1:-1] << 14 | ids[2:]
-
-
-def forks(ids):
-    """Runs of three ids that go on in more than one way, sorted."""
-    after = np.unique(runs_of_three(ids)[:-1] << 14 | ids[3:].astype(np.int64)) >> 14
-    return np.unique(after[1:][after[1:] == after[:-1]])
-
-
-class Renamer:
-    """Other names for the folders and files of one context, so that paths are read and not remembered."""
-
-    def __init__(self, words, rng):
-        self.words, self.rng, self.folders, self.taken, self.paths = words, rng, {}, set(), []
-        self.keep = rng.random() * 0.7
-
-    def word(self, old):
-        return old if self.rng.random() < self.keep else self.rng.choice(self.words)
-
-    def __call__(self, path):
-        *folders, name = path.split('/')
-        for folder in folders:
-            if folder not in self.folders:
-                self.folders[folder] = self.word(folder)
-        folders = [self.folders[f] for f in folders]
-        stem, dot, ending = name.rpartition('.')
-        stem = self.word(stem)
-        if self.paths and self.rng.random() < 0.35:  # nearly the same as another one
-            other = self.rng.choice(self.paths)
-            *other_folders, other_name = other.split('/')
-            other_stem = other_name.rpartition('.')[0]
-            how = self.rng.randrange(4)
-            if how == 0:
-                stem = other_stem
-            elif how == 1:
-                folders, stem = other_folders, other_stem + self.rng.choice(['_test', '2', '_impl', 's', '_utils'])
-            elif how == 2:
-                folders = other_folders + [self.rng.choice(self.words)]
-            else:
-                folders, stem = other_folders[:-1] + [self.rng.choice(self.words)], other_stem
-        new = '/'.join(folders + [stem + dot + ending])
-        if new in self.taken or not stem:
-            new = path
-        self.taken.add(new)
-        self.paths.append(new)
-        return new
-
-
-def style(name):
-    """What names that may stand for each other have in common."""
-    core = name.strip('_')
-    return name[0] == '_', '_' in core, core[:1].isupper(), core.isupper(), core.islower()
-
-
-class Names:
-    """The names that each repository defines, those of all by their style, and the words that they are made of."""
-
-    def __init__(self, repos):
-        self.known, styles, count = {}, {}, collections.Counter()
-        for repo in sorted(repos):
-            names = {s[0] for f in repos[repo] for s in f.symbols}
-            names = {n for n in names if 4 <= len(n) <= 40 and n.isascii() and n.isidentifier()
-                     and n not in KEYWORDS and not n.startswith(('__', 'Anonymous', 'anon'))}
-            self.known[repo] = names
-            for name in names:
-                styles.setdefault(style(name), set()).add(name)
-                count.update({p.lower() for p in PIECE.findall(name) if p.isalpha() and 3 <= len(p) <= 12})
-        self.by_style = {k: sorted(v) for k, v in styles.items()}
-        self.words = sorted(w for w, n in count.items() if n >= 4)
-
-
-class Exchange:
-    """Other names for what one context defines and uses, so that names are read and not remembered: words of names
-    are exchanged everywhere alike, or whole names for those of other repositories; some come near to another one,
-    and some definitions get one name."""
-
-    def __init__(self, names, repo, windows, rng):
-        self.names, self.rng, self.words = names, rng, {}
-        self.keep, self.worded, share = rng.random() * 0.5, rng.random(), rng.uniform(0.5, 1.0)
-        self.new, self.made = {}, []
-        present = set()
-        for w in windows:
-            present.update(IDENTIFIER.findall(w.text()))
-        taken = set(present)
-        for old in sorted(present & names.known[repo]):
-            if rng.random() < share:
-                new = self.name(old)
-                if new not in taken and new not in KEYWORDS:
-                    taken.add(new)
-                    self.made.append(new)
-                    self.new[old] = new
-        self.merge(windows)
-
-    def piece(self, match):
-        piece = match.group()
-        if len(piece) < 3 or not piece.isalpha():
-            return piece
-        word = piece.lower()
-        if word not in self.words:
-            keep = 0.7 if word in HABITUAL else self.keep
-            self.words[word] = word if self.rng.random() < keep else self.rng.choice(self.names.words)
-        word = self.words[word]
-        return word.upper() if piece.isupper() else word.capitalize() if piece[0].isupper() else word
-
-    def name(self, old):
-        rng = self.rng
-        if self.made and rng.random() < 0.08:  # nearly the same as another one
-            other, word = rng.choice(self.made), rng.choice(self.names.words)
-            if other.isupper():
-                return other + '_' + word.upper()
-            return other + (word.capitalize() if other[0].isupper() or other.lower() != other else '_' + word)
-        if rng.random() < self.worded:
-            return PIECE.sub(self.piece, old)
-        return rng.choice(self.names.by_style.get(style(old)) or [old])
-
-    def merge(self, windows):
-        kinds = {}
-        for w in windows:
-            for name, kind, first, last in w.file.symbols:
-                if kind in DEFINITIONS and w.lo < first and last <= w.hi and name in self.new:
-                    kinds.setdefault(name, []).append(kind)
-        alike = {}
-        for name, found in kinds.items():
-            if len(found) == 1:
-                alike.setdefault((found[0], style(name)), []).append(name)
-        share = self.rng.random() * 0.12
-        for names in alike.values():
-            self.rng.shuffle(names)
-            for i in range(0, len(names) - 2, 3):
-                if self.rng.random() < share:
-                    for name in names[i + 1:i + self.rng.choice((2, 2, 3))]:
-                        self.new[name] = self.new[names[i]]
-
-    def text(self, text):
-        get = self.new.get
-        return IDENTIFIER.sub(lambda m: get(m.group(), m.group()), text)
-
-    def window(self, w, coder):
-        text = self.text(w.text())
-        symbols = [[self.new.get(n) or self.text(n), k, a, b] for n, k, a, b in w.file.symbols
-                   if a <= w.hi and b > w.lo]
-        ids = np.array(coder.encode(w.path) + coder.encode('\n' + text + '\n'), dtype=np.uint16)
-        return Window(File(w.file.path, None, symbols), w.path, [''] * w.lo + text.split('\n'), w.lo, w.hi, ids)
-
-
 class Context:
     """Windows of one repository's files and the questions that can be asked about them."""
 
@@ -340,50 +132,51 @@ class Context:
         self.repo, self.windows, self.rng, self.foreign, self.hard = repo, windows, rng, foreign, hard
         self.gone = []  # names of the repository that do not stand in this context
         self.every_way = hard  # what is missing is asked for in all kinds of questions
+        self.other_words = hard  # half of the questions are asked as `wordings` has them
         kinds = kinds or EVALUATED_KINDS
         self.kinds, self.shares = list(kinds), list(kinds.values())
         self.table, cut = {}, set()
         for w in windows:
             for name, kind, first, last in w.file.symbols:
                 first -= 1
+                kind = 'method' if kind == 'member' and w.path.endswith('.py') else kind
                 if kind in DEFINITIONS and w.lo <= first < w.hi < last:
                     cut.add(name)
                 if kind in DEFINITIONS and w.lo <= first < last <= min(w.hi, len(w.lines)) and len(name) > 2 \
                         and not name.startswith(('__', 'Anonymous', 'anon')) \
                         and all(v is not w or at != first for v, _, at, _ in self.table.get(name, ())):  # listed twice
                     self.table.setdefault(name, []).append((w, kind, first, last))
+        self.cut = cut
         for name in cut:  # whether a definition that is cut counts cannot be known
             self.table.pop(name, None)
         self.unique = [k for k, v in self.table.items() if len(v) == 1]
-        self.few = [k for k, v in self.table.items() if len(v) <= 3]
+        self.few = [k for k, v in self.table.items() if len(v) <= (4 if hard else 3)]
         self.several = [k for k in self.few if len(self.table[k]) > 1]
-        self.thrice = [k for k in self.several if len(self.table[k]) == 3]
+        self.most = [k for k in self.several if len(self.table[k]) > 2]
+        self.mixed = [k for k in self.several if len({wordings.KIND_WORDS[h[1]] for h in self.table[k]}) > 1]
         self.bodies = [w.text() for w in windows]
         self.text = '\n'.join(self.bodies)
         self.asked, self.surely = set(), {}
+        self.declared = self.word_sets = self.classes = None  # found out when they are asked about
+        self.prototypes, self.twofold = [], []
         self.lines = collections.Counter(line.strip() for body in self.bodies for line in body.split('\n'))
 
     def question(self):
         """(kind, question, answer), or None where the draw gave none."""
         kind = self.rng.choices(self.kinds, self.shares)[0]
-        if kind in ('where', 'uses'):
-            names = self.few
-            if self.hard and self.several and self.rng.random() < (0.5 if kind == 'where' else 0.15):
-                names = self.thrice if self.thrice and self.rng.random() < 0.4 else self.several
-        else:
-            names = self.unique
         subject = None
         if kind in NAMED:
-            if not names:
+            subject = self.subject(kind)
+            if subject is None:
                 return None
-            subject = self.rng.choice(names)
         elif kind in ('lists', 'line'):
             if not self.windows:
                 return None
             subject = self.rng.choice(self.windows)
         if subject is not None:
             key = (kind, subject if isinstance(subject, str) else subject.path)
-            if kind in NAMED and not self.certain(subject) or kind != 'line' and key in self.asked:
+            if kind in NAMED and subject in self.table and not self.certain(subject) \
+                    or kind != 'line' and key in self.asked:
                 return None
             self.asked.add(key)
             if self.hard and kind in NAMED[:4] and self.opens_line(subject) and self.rng.random() < 0.4:
@@ -391,8 +184,48 @@ class Context:
         pair = getattr(self, 'ask_' + kind)(subject)
         return (kind,) + pair if pair else None
 
-    def ask(self, kind, subject):
+    def subject(self, kind):
+        """A name to ask about, None where there is none."""
+        rng, names = self.rng, self.few if kind in ('where', 'uses') else self.unique
+        if self.hard:
+            if kind == 'uses' and rng.random() < 0.3:
+                return self.mentioned()
+            if kind in ('where', 'uses'):
+                names = self.harder(kind, rng.random(), rng.random()) or names
+        if not names:
+            return None
+        if self.hard and rng.random() < (0.5 if kind == 'where' else 0.3):  # one that stands in many places
+            return max(rng.sample(names, min(5, len(names))), key=self.text.count)
+        return rng.choice(names)
+
+    def harder(self, kind, chance, which):
+        """Names with several definitions, or with one and what could be taken for another."""
+        if self.several and chance < (0.35 if kind == 'where' else 0.15):
+            return self.most if which < 0.4 else self.mixed if which < 0.65 else self.several
+        if kind == 'where' and chance < 0.8:
+            self.find_declarations()
+            return self.twofold if which < 0.4 else self.unique
+        return None
+
+    def mentioned(self):
+        """A name that some line holds, wherever it may be defined."""
+        for _ in range(8):
+            w = self.rng.choice(self.windows)
+            found = IDENTIFIER.findall(w.lines[self.rng.randrange(w.lo, min(w.hi, len(w.lines)))])
+            found = [n for n in found if len(n) > 5 and n not in KEYWORDS and not n.islower() and n not in self.table]
+            if found:
+                return self.rng.choice(found)
+        return None
+
+    def ask(self, kind, subject, word=None):
+        """A question; `word` is the kind of thing that it may call its subject."""
+        if self.other_words and kind in wordings.FORMS and (word or kind not in QUESTIONS or self.rng.random() < 0.4):
+            return wordings.ask(self.rng, kind, subject, word)
         return self.rng.choice(QUESTIONS[kind]).format(subject)
+
+    def ask_unique(self, kind, name):
+        word = wordings.KIND_WORDS[self.table[name][0][1]]
+        return self.ask(kind, name, word if self.other_words and self.rng.random() < 0.25 else None)
 
     def opens_line(self, name):
         """Whether little stands before the name where it is defined, so that the quote's beginning is easy."""
@@ -434,12 +267,17 @@ class Context:
         return fence(w.path, signature(w.lines, first, last))
 
     def ask_where(self, name):
-        hits = self.table[name]
-        question = self.ask('where', name)
+        hits, word = self.table[name], None
+        if self.other_words and self.rng.random() < (0.5 if name in self.mixed else 0.25):
+            word = wordings.KIND_WORDS[self.rng.choice(hits)[1]]
+            hits = [h for h in hits if wordings.kin(h[1], word)]
+        return self.ask('where', name, word), self.places(name, 'defined', hits)
+
+    def places(self, name, how, hits):
         parts = [f'`{w.path}`:\n\n{self.header(w, a, b)}' for w, _, a, b in hits]
         if len(parts) == 1:
-            return question, f'`{name}` is defined in {parts[0]}'
-        return question, f'`{name}` is defined in {len(parts)} places.\n\n' + '\n\n'.join(parts)
+            return f'`{name}` is {how} in {parts[0]}'
+        return f'`{name}` is {how} in {len(parts)} places.\n\n' + '\n\n'.join(parts)
 
     def ask_show(self, name):
         w, _, a, b = self.table[name][0]
@@ -447,14 +285,14 @@ class Context:
         body = w.lines[a:b]
         if not 2 <= len(body) <= 45 or (self.hard and len(body) > 20 and self.rng.random() < 0.5):
             return None
-        return self.ask('show', name), f'`{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(body))
+        return self.ask_unique('show', name), f'`{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(body))
 
     def ask_doc(self, name):
         w, _, a, b = self.table[name][0]
         text = documentation(w.lines[:w.hi] if self.hard else w.lines, a, b, w.lo)
         if not 15 <= len(text) <= 300:
             return None
-        return self.ask('doc', name), f'{text}\n\nIt is defined in `{w.path}`:\n\n{self.header(w, a, b)}'
+        return self.ask_unique('doc', name), f'{text}\n\nIt is defined in `{w.path}`:\n\n{self.header(w, a, b)}'
 
     def ask_params(self, name):
         w, kind, a, b = self.table[name][0]
@@ -463,7 +301,96 @@ class Context:
         header = signature(w.lines, a, b, 6)
         if name + '(' not in header or ')' not in header:
             return None
-        return self.ask('params', name), f'The signature of `{name}` in `{w.path}` is:\n\n{fence(w.path, header)}'
+        return self.ask_unique('params', name), self.signature_answer(name, w, header)
+
+    @staticmethod
+    def signature_answer(name, w, text):
+        return f'The signature of `{name}` in `{w.path}` is:\n\n{fence(w.path, text)}'
+
+    def find_declarations(self):
+        if self.declared is None:
+            found = declared(self.windows, self.bodies)
+            self.declared = {n: hits for n, hits in found.items() if len(n) > 2 and len(hits) <= 2
+                             and n not in self.table and n not in self.cut and n not in KEYWORDS}
+            self.prototypes = [n for n, hits in self.declared.items() if hits[0][1]]
+            self.twofold = [n for n in self.few if any(h[1] for h in found.get(n, ()))]
+
+    def ask_declared(self, _):
+        """About a name that is declared here and defined nowhere."""
+        self.find_declarations()
+        names = self.prototypes if self.prototypes and self.rng.random() < 0.75 else list(self.declared)
+        if not names:
+            return None
+        name = self.rng.choice(names)
+        hits = self.declared[name]
+        lines = [w.lines[a].strip() for w, _, a, _ in hits]
+        if ('declared', name) in self.asked or any(self.lines[line] != lines.count(line) for line in lines) \
+                or any(line.strip() not in lines and defines(line, name) for line in self.lines_with(name)):
+            return None
+        self.asked.add(('declared', name))
+        w, prototype, a, b = hits[0]
+        kind = self.rng.choices(('where', 'params', 'show', 'doc'), (5, 2, 1.5, 1.5))[0]
+        if len(hits) == 1 and prototype and kind != 'where':
+            text = '\n'.join(w.lines[a:b])
+            if kind == 'params' and name + '(' in text and ')' in text:
+                return self.ask('params', name), self.signature_answer(name, w, text)
+            if kind == 'show':
+                return self.ask('show', name), f'`{name}` in `{w.path}`:\n\n{fence(w.path, text)}'
+            about = comment_above(w.lines[:w.hi], a, w.lo)
+            if kind == 'doc' and 15 <= len(about) <= 300:
+                return self.ask('doc', name), f'{about}\n\nIt is declared in `{w.path}`:\n\n{self.header(w, a, b)}'
+        return self.ask('where', name), self.places(name, 'declared', hits)
+
+    def ask_words(self, _):
+        """For what a name or its documentation says in words, where nothing else says it."""
+        if not self.unique:
+            return None
+        name = self.rng.choice(self.unique)
+        w, kind, a, b = self.table[name][0]
+        word, question = wordings.KIND_WORDS[kind], None
+        if ('words', name) in self.asked or not self.certain(name):
+            return None
+        if self.rng.random() < 0.4:
+            asked = wordings.ask_by_documentation(documentation(w.lines[:w.hi], a, b, w.lo), word)
+            if asked and self.text.count(asked[1]) == 1:
+                question = asked[0]
+        else:
+            parts = wordings.words(name)
+            if self.word_sets is None:
+                self.word_sets = [set(wordings.words(n) or ()) for n in self.table]
+            if parts and sum(s >= set(parts) for s in self.word_sets) == 1:
+                question = wordings.ask_in_words(self.rng, parts, word)
+        if not question:
+            return None
+        self.asked.add(('words', name))
+        return question, self.places(name, 'defined', self.table[name])
+
+    def ask_constructor(self, _):
+        """For the one constructor that a class of C++, Java, JavaScript or Python has here."""
+        if self.classes is None:
+            self.classes = [n for n, hits in self.table.items() if any(h[1] in ('class', 'struct') for h in hits)]
+        if not self.classes:
+            return None
+        name = self.rng.choice(self.classes)
+        types = [h for h in self.table[name] if h[1] in ('class', 'struct')]
+        if len(types) != 1 or ('constructor', name) in self.asked:
+            return None
+        w, _, first, last = types[0]
+        found = [(v, a, b) for v, kind, a, b in self.table[name] if kind in ('function', 'method')]
+        found += [(w, a - 1, b) for n, _, a, b in w.file.symbols if n in ('__init__', 'constructor')
+                  and first < a - 1 and b <= last and self.innermost(w, a - 1, b) == name]
+        if len(found) != 1 or not 1 <= found[0][2] - found[0][1] <= 30:
+            return None
+        self.asked.add(('constructor', name))
+        w, a, b = found[0]
+        return self.ask('constructor', name), \
+            f'The constructor of `{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(w.lines[a:b]))
+
+    @staticmethod
+    def innermost(w, first, last):
+        """The class that lines belong to."""
+        around = [(b - a, n) for n, kind, a, b in w.file.symbols if kind == 'class' and a - 1 < first and last <= b]
+        return min(around)[1] if around else None
 
     def ask_lists(self, w):
         found = [(a, n, k) for n, k, a, b in w.file.symbols if w.lo <= a - 1 and b <= w.hi and k in DEFINITIONS
@@ -471,7 +398,10 @@ class Context:
         found = sorted({(n, k): (a, n, k) for a, n, k in reversed(found)}.values(), key=lambda f: f[0])  # each once
         if not 1 <= len(found) <= 20:
             return None
-        return self.ask('lists', w.path), f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for _, n, k in found)
+        asked, last = w.path, w.path.rpartition('/')[2]
+        if self.other_words and self.rng.random() < 0.25 and sum(last in v.path for v in self.windows) == 1:
+            asked = last
+        return self.ask('lists', asked), f'`{w.path}` defines:\n\n' + '\n'.join(f'- `{n}` ({k})' for _, n, k in found)
 
     def ask_line(self, w):
         for _ in range(8):
@@ -535,14 +465,24 @@ class Context:
         if self.rng.random() < 0.4:
             stem, dot, ending = path.rpartition('.')
             new = stem + self.rng.choice(['_test', '2', '_utils', '_impl', 's']) + dot + ending
-        return new.lstrip('/')
+        return new.rpartition('/')[2] if self.other_words and self.rng.random() < 0.2 else new.lstrip('/')
 
     def ask_missing(self, _):
+        if self.other_words and self.rng.random() < 0.12:
+            parts, word = wordings.words(self.absent_name()), self.rng.choice(('function', 'class', 'struct'))
+            if not parts or all(p in self.text.lower() for p in parts):
+                return None
+            question = wordings.ask_in_words(self.rng, parts, word)
+            return (question, 'I could not find that in the loaded files.') if question else None
         for _ in range(8):
             kind = self.rng.choice(NAMED + ('lists', 'missing')) if self.every_way else 'missing'
+            if self.other_words and self.rng.random() < 0.15:
+                kind = 'constructor'
+            word = self.rng.choice(('function', 'class', 'struct')) if self.other_words and kind in NAMED \
+                and self.rng.random() < 0.2 else None
             name = self.absent_path() if kind == 'lists' else self.absent_name()
             if len(name) > 5 and name not in self.text and all(name not in w.path for w in self.windows):
-                return self.ask(kind, name), f'I could not find `{name}` in the loaded files.'
+                return self.ask(kind, name, word), f'I could not find `{name}` in the loaded files.'
         return None
 
     def ask_files(self, _):
@@ -653,16 +593,25 @@ class Builder:
             weights[:-1][(starts >= begin) & (starts < end)] = weight
 
         asked = re.search('`(.+)`', question) if answer.startswith('That line') else None
-        subject = asked or re.match(r'(?:The signature of )?`([^`]+)` (?:is defined in|is used|in) ', answer)
+        subject = asked or re.match(r'(?:The (?:signature|constructor) of )?`([^`]+)` '
+                                     r'(?:is defined in|is declared in|is used|in) ', answer)
+        if gathered:  # which item comes next, and whether one comes at all
+            for item in re.finditer('\n- `', answer):
+                weigh(item.start(), item.end() + 4, FORKED)
+            weigh(len(answer) - 1, len(answer), FORKED)
+            weights[-1] = FORKED
         for quote in OPENING.finditer(answer):
             weigh(quote.end(), quote.end() + 24, CAREFUL)
             line_end = answer.find('\n', quote.end())
             named = answer.find(subject.group(1), quote.end(), line_end) if subject else -1
             if named >= 0:  # until the name comes, nothing but the line's place tells how it goes on
                 weigh(quote.end(), max(named, quote.end() + 1), CHOOSING)
+        for blank in BLANK.finditer(answer):
+            weigh(blank.end() - 1, blank.end() + 1, CAREFUL)
         if answer.endswith('\n```'):
-            weigh(len(answer) - 4, len(answer), CAREFUL)
-        if subject and subject.group(0).endswith(' is defined in '):  # a path or a number
+            weigh(len(answer) - 4, len(answer), FORKED)
+        if subject and subject.group(0).endswith(('defined in ', 'declared in ')):  # which of them; a path or a number
+            weigh(subject.end() - 13, subject.end() - 4, CHOOSING)
             weigh(subject.end() - 1, subject.end() + 1, CHOOSING)
         for path in paths:
             at = answer.find('`' + path + '`')

@@ -13,7 +13,7 @@ import os
 import time
 
 import feed
-import samples
+import renaming
 
 
 def train_on(*arguments):
@@ -49,7 +49,7 @@ class Processes:
         return p
 
     def start_workers(self, repos):
-        self.repos, self.all_names = repos, samples.Names(repos)
+        self.repos, self.all_names = repos, renaming.Names(repos)
         self.workers = [self.start_worker(n) for n in range(self.args.workers)]
 
     def watch(self):
