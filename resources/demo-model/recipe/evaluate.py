@@ -28,8 +28,8 @@ SETS = {'4K': (4096, POINTED, 400, None), '16K': (16384, POINTED, 400, None),
         '16K lists and uses': (16384, GATHERED, 220, {'lists': 1, 'uses': 1}),
         '4K missing': (4096, MISSING, 220, {'missing': 1}),  # asked in every way
         '64K': (65536, POINTED, 230, None), '128K': (131072, POINTED, 205, None),
-        '4K other words': (4096, OTHERS, 300, S.OTHER_WORDS_KINDS),
-        '16K other words': (16384, OTHERS, 200, S.OTHER_WORDS_KINDS)}
+        '4K other words': (4096, OTHERS, 400, S.OTHER_WORDS_KINDS),
+        '16K other words': (16384, OTHERS, 250, S.OTHER_WORDS_KINDS)}
 
 
 def read(path):

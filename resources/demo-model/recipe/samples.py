@@ -42,13 +42,14 @@ QUESTIONS = {
     'uses': ['Where is `{}` used?', 'Who uses `{}`?', 'Find the uses of {}.', 'Which code refers to `{}`?'],
     'lists': ['What is defined in `{}`?', 'List the definitions in `{}`.', 'What does {} contain?'],
     'missing': ['Where is `{}` defined?', 'Show me `{}`.', 'What does `{}` do?', 'where is {}']}
+OWNERS = ('class', 'struct', 'interface', 'trait', 'implementation', 'enum')
 NAMED = ('where', 'show', 'doc', 'params', 'uses')  # kinds that ask about a name
 # How often each kind of question is asked. The evaluation asks as v0's did, so that figures can be compared.
 EVALUATED_KINDS = {'where': 5, 'show': 6, 'doc': 4, 'lists': 2, 'line': 2, 'uses': 2, 'missing': 1, 'files': 1,
                    'params': 2, 'chat': 1}
 TRAINED_KINDS = {'where': 12, 'show': 8, 'doc': 2.5, 'lists': 6, 'line': 2.5, 'uses': 8.5, 'missing': 1.8, 'files': 0.3,
-                 'params': 3, 'chat': 0.2, 'declared': 4, 'words': 2.5, 'constructor': 1.5}
-OTHER_WORDS_KINDS = {'where': 3, 'show': 2, 'params': 2, 'declared': 4, 'words': 2, 'constructor': 1, 'missing': 1}
+                 'params': 3, 'chat': 0.2, 'declared': 4, 'words': 3, 'constructor': 4}
+OTHER_WORDS_KINDS = {'where': 3, 'show': 2, 'params': 2, 'declared': 4, 'words': 3, 'constructor': 4, 'missing': 1}
 # Loss weights of answer tokens: those of paths and the first one, those that tell which line is quoted or how many
 # definitions there are, those at which a quote can go astray (what stands before them stands elsewhere too and goes on
 # otherwise there), and those of gathered lists, of a quote's first characters and of its end. Others weigh 1.
@@ -224,8 +225,23 @@ class Context:
         return self.rng.choice(QUESTIONS[kind]).format(subject)
 
     def ask_unique(self, kind, name):
-        word = wordings.KIND_WORDS[self.table[name][0][1]]
-        return self.ask(kind, name, word if self.other_words and self.rng.random() < 0.25 else None)
+        how, hit = self.rng.random() if self.other_words else 1.0, self.table[name][0]
+        if how < 0.12:
+            return self.ask(kind, self.qualified(name, hit) or name)
+        return self.ask(kind, name, wordings.KIND_WORDS[hit[1]] if how < 0.35 else None)
+
+    @staticmethod
+    def qualified(name, hit):
+        """The name with that of the class, struct or interface it belongs to, None where it has none."""
+        w, _, first, last = hit
+        said = re.search(r'(\w+)(::|\.)' + re.escape(name) + r'(?!\w)', w.lines[first]) \
+            or re.match(r'func \(\w+ \*?(\w+)()', w.lines[first])
+        around = [(b - a, n) for n, kind, a, b in w.file.symbols
+                  if kind in OWNERS and a - 1 < first and last <= b and n != name]
+        if not said and not around:
+            return None
+        owner = said.group(1) if said else min(around)[1]
+        return owner + ('::' if w.path.endswith(('.h', '.hpp', '.cc', '.cpp', '.rs')) else '.') + name
 
     def opens_line(self, name):
         """Whether little stands before the name where it is defined, so that the quote's beginning is easy."""
@@ -267,11 +283,16 @@ class Context:
         return fence(w.path, signature(w.lines, first, last))
 
     def ask_where(self, name):
-        hits, word = self.table[name], None
-        if self.other_words and self.rng.random() < (0.5 if name in self.mixed else 0.25):
-            word = wordings.KIND_WORDS[self.rng.choice(hits)[1]]
+        hits, asked, word = self.table[name], name, None
+        how, hit = (self.rng.random(), self.rng.choice(hits)) if self.other_words else (1.0, None)
+        if how < 0.12:
+            asked = self.qualified(name, hit) or name
+            if asked != name:
+                hits = [h for h in hits if self.qualified(name, h) == asked]
+        elif how < (0.6 if name in self.mixed else 0.35):
+            word = wordings.KIND_WORDS[hit[1]]
             hits = [h for h in hits if wordings.kin(h[1], word)]
-        return self.ask('where', name, word), self.places(name, 'defined', hits)
+        return self.ask('where', asked, word), self.places(name, 'defined', hits)
 
     def places(self, name, how, hits):
         parts = [f'`{w.path}`:\n\n{self.header(w, a, b)}' for w, _, a, b in hits]
@@ -366,7 +387,7 @@ class Context:
         return question, self.places(name, 'defined', self.table[name])
 
     def ask_constructor(self, _):
-        """For the one constructor that a class of C++, Java, JavaScript or Python has here."""
+        """For the constructors that a class of C++, Java, JavaScript or Python has here: one is shown in full."""
         if self.classes is None:
             self.classes = [n for n, hits in self.table.items() if any(h[1] in ('class', 'struct') for h in hits)]
         if not self.classes:
@@ -379,9 +400,12 @@ class Context:
         found = [(v, a, b) for v, kind, a, b in self.table[name] if kind in ('function', 'method')]
         found += [(w, a - 1, b) for n, _, a, b in w.file.symbols if n in ('__init__', 'constructor')
                   and first < a - 1 and b <= last and self.innermost(w, a - 1, b) == name]
-        if len(found) != 1 or not 1 <= found[0][2] - found[0][1] <= 30:
+        if not 1 <= len(found) <= 4 or any(v is not w for v, _, _ in found) or found[0][2] - found[0][1] > 30:
             return None
         self.asked.add(('constructor', name))
+        if len(found) > 1:
+            headers = '\n\n'.join(self.header(*f) for f in found)
+            return self.ask('constructor', name), f'`{name}` has {len(found)} constructors in `{w.path}`:\n\n{headers}'
         w, a, b = found[0]
         return self.ask('constructor', name), \
             f'The constructor of `{name}` in `{w.path}`:\n\n' + fence(w.path, '\n'.join(w.lines[a:b]))
@@ -482,7 +506,10 @@ class Context:
                 and self.rng.random() < 0.2 else None
             name = self.absent_path() if kind == 'lists' else self.absent_name()
             if len(name) > 5 and name not in self.text and all(name not in w.path for w in self.windows):
-                return self.ask(kind, name, word), f'I could not find `{name}` in the loaded files.'
+                asked = name
+                if self.other_words and self.few and kind in NAMED and not word and self.rng.random() < 0.1:
+                    asked = self.rng.choice(self.few) + self.rng.choice(('::', '.')) + name
+                return self.ask(kind, asked, word), f'I could not find `{name}` in the loaded files.'
         return None
 
     def ask_files(self, _):
@@ -594,7 +621,7 @@ class Builder:
 
         asked = re.search('`(.+)`', question) if answer.startswith('That line') else None
         subject = asked or re.match(r'(?:The (?:signature|constructor) of )?`([^`]+)` '
-                                     r'(?:is defined in|is declared in|is used|in) ', answer)
+                                     r'(?:is defined in|is declared in|is used|has|in) ', answer)
         if gathered:  # which item comes next, and whether one comes at all
             for item in re.finditer('\n- `', answer):
                 weigh(item.start(), item.end() + 4, FORKED)
@@ -610,8 +637,9 @@ class Builder:
             weigh(blank.end() - 1, blank.end() + 1, CAREFUL)
         if answer.endswith('\n```'):
             weigh(len(answer) - 4, len(answer), FORKED)
-        if subject and subject.group(0).endswith(('defined in ', 'declared in ')):  # which of them; a path or a number
+        if subject and subject.group(0).endswith(('defined in ', 'declared in ')):  # which of them
             weigh(subject.end() - 13, subject.end() - 4, CHOOSING)
+        if subject and subject.group(0).endswith(('defined in ', 'declared in ', ' has ')):  # a path or a number
             weigh(subject.end() - 1, subject.end() + 1, CHOOSING)
         for path in paths:
             at = answer.find('`' + path + '`')
