@@ -434,33 +434,40 @@ def hf_config(config, quantised):
 
 
 def pack_gptq(w):
-    """w [out, in] -> qweight int32 [in/8, out], qzeros int32 [in/G, out/8], scales fp16 [in/G, out], g_idx int32 [in];
-    value = (q - 8) * scale."""
+    """packed_codes of w [out, in] rounded to the nearest."""
     o, i = w.shape
     s = int4_scales(w)
-    q = (w.float().view(o, -1, GROUP) / s.float().unsqueeze(-1)).round().clamp(-8, 7) + 8
-    q = q.to(torch.int64).view(o, i).t().contiguous()
-    shift = torch.arange(8, device=w.device) * 4
+    return packed_codes((w.float().view(o, -1, GROUP) / s.float().unsqueeze(-1)).round().clamp(-8, 7).view(o, i), s)
+
+
+def packed_codes(codes, scales):
+    """codes [out, in] from -8 to 7, fp16 scales [out, in/G] -> qweight int32 [in/8, out], qzeros int32 [in/G, out/8],
+    scales fp16 [in/G, out], g_idx int32 [in]; value = (q - 8) * scale."""
+    o, i = codes.shape
+    q = (codes + 8).to(torch.int64).t().contiguous()
+    shift = torch.arange(8, device=codes.device) * 4
     packed = (q.view(i // 8, 8, o) << shift[None, :, None]).sum(1)
     zeros = torch.full((i // GROUP, o // 8), sum(7 << (4 * j) for j in range(8)), dtype=torch.int64)
 
     def wrap(t):
         return torch.where(t >= 2 ** 31, t - 2 ** 32, t).to(torch.int32)
 
-    return {'qweight': wrap(packed), 'qzeros': wrap(zeros), 'scales': s.t().contiguous(),
+    return {'qweight': wrap(packed), 'qzeros': wrap(zeros), 'scales': scales.t().contiguous(),
             'g_idx': (torch.arange(i) // GROUP).to(torch.int32)}
 
 
-def export(model, tokenizer_path, out, quantised=True):
-    """Writes model.safetensors, config.json and tokenizer.json into `out`."""
+def export(model, tokenizer_path, out, quantised=True, packed=None):
+    """Writes model.safetensors, config.json and tokenizer.json into `out`; `packed` layers as they are given."""
     from safetensors.torch import save_file
     os.makedirs(out, exist_ok=True)
-    packed = {n + '.weight' for n, m in model.named_modules() if isinstance(m, Linear) and m.quantised}
+    layers = {n + '.weight': n for n, m in model.named_modules() if isinstance(m, Linear) and m.quantised}
     tensors = {}
     for name, t in model.state_dict().items():
         t = t.detach().cpu()
-        if quantised and name in packed:
-            tensors.update({name[:-len('weight')] + n: p.contiguous() for n, p in pack_gptq(t).items()})
+        if quantised and name in layers:
+            layer = layers[name]
+            parts = packed[layer] if packed else pack_gptq(t)
+            tensors.update({f'{layer}.{n}': p.contiguous() for n, p in parts.items()})
         else:
             keep32 = name.endswith(('A_log', 'linear_attn.norm.weight'))
             tensors[name] = (t.float() if keep32 else t.to(torch.bfloat16)).contiguous()
