@@ -8,8 +8,10 @@
 
 #include <cstdint>
 #include <map>
+#include <memory>
 #include <mutex>
 #include <string>
+#include <type_traits>
 #include <utility>
 
 namespace octavo::engine
@@ -132,26 +134,22 @@ private:
     void* m_data = nullptr;
 };
 
+/// Ends what the runtime's `destroy` ends, for std::unique_ptr.
+template <auto destroy>
+struct CudaDestroy {
+    template <typename T>
+    void operator()(T* handle) const
+    {
+        destroy(handle);
+    }
+};
+template <typename Handle, auto destroy>
+using CudaHandle = std::unique_ptr<std::remove_pointer_t<Handle>, CudaDestroy<destroy>>;
+
 /// A recorded step.
 class CudaGraph
 {
 public:
-    CudaGraph() = default;
-    CudaGraph(CudaGraph&& other) noexcept
-        : m_exec(std::exchange(other.m_exec, nullptr))
-    {
-    }
-    CudaGraph& operator=(CudaGraph&& other) noexcept
-    {
-        std::swap(m_exec, other.m_exec);
-        return *this;
-    }
-    ~CudaGraph()
-    {
-        if (m_exec)
-            cudaGraphExecDestroy(m_exec);
-    }
-
     /// Records what `enqueue` puts on the stream, which must be idle, instead of running it.
     template <typename Enqueue>
     static Result<CudaGraph> record(cudaStream_t stream, Enqueue&& enqueue)
@@ -160,9 +158,11 @@ public:
         const Result<void> enqueued = enqueue();
         cudaGraph_t graph = nullptr;
         const cudaError_t ended = cudaStreamEndCapture(stream, &graph);
-        CudaGraph recorded;
+        cudaGraphExec_t exec = nullptr;
         const cudaError_t made =
-            enqueued && ended == cudaSuccess ? cudaGraphInstantiate(&recorded.m_exec, graph, 0) : cudaSuccess;
+            enqueued && ended == cudaSuccess ? cudaGraphInstantiate(&exec, graph, 0) : cudaSuccess;
+        CudaGraph recorded;
+        recorded.m_exec.reset(exec);
         if (graph)
             cudaGraphDestroy(graph);
         OCTAVO_CHECK(enqueued);
@@ -172,77 +172,51 @@ public:
     }
     Result<void> launch(cudaStream_t stream) const
     {
-        return checkCuda(cudaGraphLaunch(m_exec, stream), "launch a step");
+        return checkCuda(cudaGraphLaunch(m_exec.get(), stream), "launch a step");
     }
 
 private:
-    cudaGraphExec_t m_exec = nullptr;
+    CudaHandle<cudaGraphExec_t, cudaGraphExecDestroy> m_exec;
 };
 
 class CudaStream
 {
 public:
-    CudaStream() = default;
-    CudaStream(CudaStream&& other) noexcept
-        : m_stream(std::exchange(other.m_stream, nullptr))
-    {
-    }
-    CudaStream& operator=(CudaStream&& other) noexcept
-    {
-        std::swap(m_stream, other.m_stream);
-        return *this;
-    }
-    ~CudaStream()
-    {
-        if (m_stream)
-            cudaStreamDestroy(m_stream);
-    }
     static Result<CudaStream> create()
     {
+        cudaStream_t created = nullptr;
+        OCTAVO_CHECK(checkCuda(cudaStreamCreateWithFlags(&created, cudaStreamNonBlocking), "create a stream"));
         CudaStream stream;
-        OCTAVO_CHECK(checkCuda(cudaStreamCreateWithFlags(&stream.m_stream, cudaStreamNonBlocking), "create a stream"));
+        stream.m_stream.reset(created);
         return stream;
     }
-    cudaStream_t get() const { return m_stream; }
+    cudaStream_t get() const { return m_stream.get(); }
 
 private:
-    cudaStream_t m_stream = nullptr;
+    CudaHandle<cudaStream_t, cudaStreamDestroy> m_stream;
 };
 
 /// A place in a stream that others wait for.
 class CudaEvent
 {
 public:
-    CudaEvent() = default;
-    CudaEvent(CudaEvent&& other) noexcept
-        : m_event(std::exchange(other.m_event, nullptr))
-    {
-    }
-    CudaEvent& operator=(CudaEvent&& other) noexcept
-    {
-        std::swap(m_event, other.m_event);
-        return *this;
-    }
-    ~CudaEvent()
-    {
-        if (m_event)
-            cudaEventDestroy(m_event);
-    }
     static Result<CudaEvent> create()
     {
+        cudaEvent_t created = nullptr;
+        OCTAVO_CHECK(checkCuda(cudaEventCreateWithFlags(&created, cudaEventDisableTiming), "create an event"));
         CudaEvent event;
-        OCTAVO_CHECK(checkCuda(cudaEventCreateWithFlags(&event.m_event, cudaEventDisableTiming), "create an event"));
+        event.m_event.reset(created);
         return event;
     }
     /// What `later` takes from here on waits for all that `earlier` was given so far.
     Result<void> order(cudaStream_t earlier, cudaStream_t later) const
     {
-        OCTAVO_CHECK(checkCuda(cudaEventRecord(m_event, earlier), "order two streams"));
-        return checkCuda(cudaStreamWaitEvent(later, m_event), "order two streams");
+        OCTAVO_CHECK(checkCuda(cudaEventRecord(m_event.get(), earlier), "order two streams"));
+        return checkCuda(cudaStreamWaitEvent(later, m_event.get()), "order two streams");
     }
 
 private:
-    cudaEvent_t m_event = nullptr;
+    CudaHandle<cudaEvent_t, cudaEventDestroy> m_event;
 };
 
 } // namespace octavo::engine
