@@ -128,13 +128,8 @@ std::vector<int> CudaBackend::sidesOf(std::span<const int> firstQuery)
         alike &= firstQuery[std::size_t(p)] * parts == queries * p;
     const int sides = alike && queries >= leastBeside ? mostSides : 1;
     std::vector<int> sideOf;
-    int side = -1, last = -1;
-    for (std::size_t p = 0; p + 1 < firstQuery.size(); ++p) {
-        const int wanted = queries > 0 ? std::min(firstQuery[p] * sides / queries, sides - 1) : 0;
-        side += wanted != last; // none is left out where parts are of different sizes
-        last = wanted;
-        sideOf.push_back(side);
-    }
+    for (int p = 0; p < parts; ++p)
+        sideOf.push_back(p * sides / parts);
     return sideOf;
 }
 
