@@ -98,6 +98,18 @@ __device__ __forceinline__ void bulkCopyBox(unsigned target, const void* map, in
 #endif
 }
 
+/// The same of matrix `z` of a stack.
+__device__ __forceinline__ void bulkCopyStackedBox(unsigned target, const void* map, int x, int y, int z,
+                                                   unsigned barrier)
+{
+#if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
+    asm volatile("cp.async.bulk.tensor.3d.shared::cluster.global.tile.mbarrier::complete_tx::bytes "
+                 "[%0], [%1, {%2, %3, %4}], [%5];\n" ::"r"(target),
+                 "l"(map), "r"(x), "r"(y), "r"(z), "r"(barrier)
+                 : "memory");
+#endif
+}
+
 /// Starts to bring a CUtensorMap to where copies look for it.
 __device__ __forceinline__ void prefetchMap(const void* map)
 {
@@ -113,6 +125,21 @@ __device__ __forceinline__ void barrierArriveOnCopies(unsigned barrier)
     asm volatile("cp.async.mbarrier.arrive.noinc.shared::cta.b64 [%0];\n" ::"r"(barrier) : "memory");
 #endif
 }
+
+/// A place in a ring of stages and how often it has gone round, modulo 2.
+template <int Stages>
+struct RingAt {
+    int slot = 0;
+    unsigned phase = 0;
+
+    __device__ __forceinline__ void advance()
+    {
+        if (++slot == Stages) {
+            slot = 0;
+            phase ^= 1;
+        }
+    }
+};
 
 /// A barrier among `threads` threads of the block that name the same `id` (1..15).
 __device__ __forceinline__ void namedBarrier(int id, int threads)

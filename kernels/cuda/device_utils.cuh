@@ -38,6 +38,35 @@ __device__ __forceinline__ void copyAsyncWait()
     asm volatile("cp.async.wait_group %0;\n" ::"n"(Pending) : "memory");
 }
 
+__device__ __forceinline__ uint4 loadShared16(unsigned address)
+{
+    uint4 v;
+    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];\n"
+                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
+                 : "r"(address)
+                 : "memory");
+    return v;
+}
+
+__device__ __forceinline__ uint2 loadShared8(unsigned address)
+{
+    uint2 v;
+    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];\n" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
+    return v;
+}
+
+__device__ __forceinline__ uint32_t loadShared4(unsigned address)
+{
+    uint32_t v;
+    asm volatile("ld.shared.u32 %0, [%1];\n" : "=r"(v) : "r"(address) : "memory");
+    return v;
+}
+
+__device__ __forceinline__ void storeShared4(unsigned address, uint32_t v)
+{
+    asm volatile("st.shared.u32 [%0], %1;\n" ::"r"(address), "r"(v) : "memory");
+}
+
 /// Four 8x8 matrices of 16-bit values; lane l names the row l % 8 of matrix l / 8.
 __device__ __forceinline__ void loadMatrix4(uint32_t (&r)[4], unsigned address)
 {

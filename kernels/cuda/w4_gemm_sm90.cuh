@@ -45,23 +45,6 @@ __device__ __forceinline__ uint32_t nibblesToBf16(uint32_t word, uint32_t mask, 
     return result;
 }
 
-__device__ __forceinline__ uint4 loadShared16(unsigned address)
-{
-    uint4 v;
-    asm volatile("ld.shared.v4.u32 {%0,%1,%2,%3}, [%4];\n"
-                 : "=r"(v.x), "=r"(v.y), "=r"(v.z), "=r"(v.w)
-                 : "r"(address)
-                 : "memory");
-    return v;
-}
-
-__device__ __forceinline__ uint2 loadShared8(unsigned address)
-{
-    uint2 v;
-    asm volatile("ld.shared.v2.u32 {%0,%1}, [%2];\n" : "=r"(v.x), "=r"(v.y) : "r"(address) : "memory");
-    return v;
-}
-
 inline constexpr float codeFactor = 64.0f; // undoes the 2^-6
 
 /// The eight nibbles of a word as a warp's A fragment, times 2^-6.

@@ -10,10 +10,9 @@
 #include "kernels/cuda/bulk_copy.cuh"
 #include "kernels/cuda/cuda_check.h"
 #include "kernels/cuda/device_utils.cuh"
+#include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/w4_gemm_sm90.cuh"
 #include "kernels/cuda/wgmma.cuh"
-
-#include <cuda.h> // types alone: the function is looked up
 
 namespace octavo::kernels::cuda
 {
@@ -32,21 +31,6 @@ struct Layout {
     static constexpr int barrierOffset = Stages * stageBytes;
     static constexpr int scalesOffset = barrierOffset + (2 * Stages + 1) * 8 + 8;
     static constexpr int bytes = scalesOffset + rows * 4 + 1024; // the last to begin on 1024
-};
-
-/// A place in the ring of stages and how often it has gone round, modulo 2.
-template <int Stages>
-struct RingAt {
-    int slot = 0;
-    unsigned phase = 0;
-
-    __device__ __forceinline__ void advance()
-    {
-        if (++slot == Stages) {
-            slot = 0;
-            phase ^= 1;
-        }
-    }
 };
 
 /// 16 outputs' weights of 64 inputs, as A fragments of four products.
@@ -241,39 +225,12 @@ __global__ void __launch_bounds__(threads, 1)
 #endif
 }
 
-using EncodeTiled = decltype(cuTensorMapEncodeTiled)*;
-
-/// The driver's function, or null.
-EncodeTiled encodeTiled()
-{
-    static const EncodeTiled found = [] {
-        void* function = nullptr;
-        cudaDriverEntryPointQueryResult result{};
-#if CUDART_VERSION >= 12050
-        const cudaError_t error =
-            cudaGetDriverEntryPointByVersion("cuTensorMapEncodeTiled", &function, 12000, cudaEnableDefault, &result);
-#else
-        const cudaError_t error =
-            cudaGetDriverEntryPoint("cuTensorMapEncodeTiled", &function, cudaEnableDefault, &result);
-#endif
-        return error == cudaSuccess && result == cudaDriverEntryPointSuccess ? reinterpret_cast<EncodeTiled>(function)
-                                                                             : nullptr;
-    }();
-    return found;
-}
-
 template <int RowTiles, int Stages>
 cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
     using L = Layout<RowTiles, Stages>;
-    const cuuint64_t sizes[] = {cuuint64_t(args.inFeatures), cuuint64_t(args.rows)};
-    const cuuint64_t strides[] = {cuuint64_t(args.xStride) * sizeof(__nv_bfloat16)};
-    const cuuint32_t box[] = {64, L::rows}, steps[] = {1, 1};
     CUtensorMap inputs;
-    if (encodeTiled()(&inputs, CU_TENSOR_MAP_DATA_TYPE_BFLOAT16, 2, const_cast<__nv_bfloat16*>(args.x), sizes, strides,
-                      box, steps, CU_TENSOR_MAP_INTERLEAVE_NONE, CU_TENSOR_MAP_SWIZZLE_128B,
-                      CU_TENSOR_MAP_L2_PROMOTION_L2_128B, CU_TENSOR_MAP_FLOAT_OOB_FILL_NONE) != CUDA_SUCCESS)
-        return cudaErrorInvalidValue;
+    OCTAVO_CUDA_TRY(describeRows(inputs, {args.x, {args.inFeatures, args.rows, 0}, {args.xStride, 0}}, L::rows));
     return launchW4Sm90(w4GemmWarpgroupKernel<RowTiles, Stages>, threads, L::bytes, args, blocks, stream, inputs);
 }
 
@@ -285,7 +242,7 @@ bool deviceHasW4Warpgroups()
     return cudaGetDevice(&device) == cudaSuccess &&
            cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, device) == cudaSuccess &&
            cudaDeviceGetAttribute(&minor, cudaDevAttrComputeCapabilityMinor, device) == cudaSuccess && major == 9 &&
-           minor == 0 && encodeTiled();
+           minor == 0 && canDescribeRows();
 }
 
 cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream)
