@@ -4,6 +4,7 @@
 #include "kernels/cuda/prefill_softmax.cuh"
 
 #include <algorithm>
+#include <limits>
 
 namespace octavo::kernels::cuda
 {
@@ -134,39 +135,49 @@ cudaError_t launchTiles(const PrefillQueries& q, const KvStretch& stretch, float
                            out, last);
 }
 
-/// 16 lanes to a token's KV head: eight for the keys, eight for the values, 16 bytes of codes each.
-__global__ void __launch_bounds__(256) dequantizeRowsKernel(const RowPages pages, int kvHeads, const KvStretch stretch)
+constexpr int dequantizeThreads = 256;
+constexpr int rowsPerWarp = 4; // whose codes are all under way before the first is needed
+
+/// A warp to a token's KV head: half of its lanes for the keys, half for the values, 8 bytes of codes each. Four
+/// neighbours store 64 contiguous bytes at a time.
+__global__ void __launch_bounds__(dequantizeThreads)
+    dequantizeRowsKernel(const RowPages pages, int kvHeads, const KvStretch stretch)
 {
     allowDependentLaunch();
     waitForPreviousKernel();
-    const int64_t index = int64_t(blockIdx.x) * 16 + threadIdx.x / 16;
-    const int64_t token = index / kvHeads;
-    const int head = static_cast<int>(index % kvHeads);
-    if (token >= stretch.end - stretch.begin)
-        return;
-    const int64_t position = stretch.begin + token;
-    const uint8_t* row = pages.pages[position / rowPageTokens] + pages.offset +
-                         (position % rowPageTokens * kvHeads + head) * kvHeadBytes;
-    const int part = threadIdx.x % 16, group = part % 8 / 2, half = part % 2;
-    const bool isValue = part >= 8;
-    const uint4 bits = *reinterpret_cast<const uint4*>(row + part * 16);
-    const float scale = __half2float(*reinterpret_cast<const __half*>(row + 256 + (isValue ? 8 : 0) + group * 2));
-    // Byte i of a group holds values i and i + 32: two runs of sixteen.
-    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-    uint32_t low[8], high[8];
+    const int lane = threadIdx.x % 32, part = lane % 16, group = part / 4;
+    const int isValue = lane / 16;
+    const int rows = (stretch.end - stretch.begin) * kvHeads;
+    const int first = int(blockIdx.x * (dequantizeThreads / 32) + threadIdx.x / 32) * rowsPerWarp;
+    uint2 codes[rowsPerWarp];
+    __half scales[rowsPerWarp];
 #pragma unroll
-    for (int i = 0; i < 8; ++i) {
-        const uint32_t two = words[i / 2] >> (i % 2 * 16); // bytes 2 i and 2 i + 1
-        low[i] = packBf16(scale * (int(two & 15) - 8), scale * (int(two >> 8 & 15) - 8));
-        high[i] = packBf16(scale * (int(two >> 4 & 15) - 8), scale * (int(two >> 12 & 15) - 8));
+    for (int i = 0; i < rowsPerWarp; ++i) {
+        const int index = min(first + i, rows - 1), position = stretch.begin + index / kvHeads;
+        const uint8_t* row = pages.pages[position / rowPageTokens] + pages.offset +
+                             int64_t(position % rowPageTokens * kvHeads + index % kvHeads) * kvHeadBytes;
+        codes[i] = *reinterpret_cast<const uint2*>(row + lane * 8);
+        scales[i] = *reinterpret_cast<const __half*>(row + 256 + isValue * 8 + group * 2);
     }
-    uint4* to =
-        reinterpret_cast<uint4*>((isValue ? stretch.values : stretch.keys) +
-                                 (int64_t(head) * stretch.capacity + token) * kvHeadDim + group * 64 + half * 16);
-    to[0] = uint4{low[0], low[1], low[2], low[3]};
-    to[1] = uint4{low[4], low[5], low[6], low[7]};
-    to[4] = uint4{high[0], high[1], high[2], high[3]};
-    to[5] = uint4{high[4], high[5], high[6], high[7]};
+    __nv_bfloat16* const to = (isValue ? stretch.values : stretch.keys) + group * 64 + part % 4 * 8;
+#pragma unroll
+    for (int i = 0; i < rowsPerWarp; ++i) {
+        if (first + i >= rows)
+            return;
+        // Byte j of a group holds values j and j + 32: two runs of eight.
+        const float scale = __half2float(scales[i]);
+        uint32_t low[4], high[4];
+#pragma unroll
+        for (int j = 0; j < 4; ++j) {
+            const uint32_t two = (j < 2 ? codes[i].x : codes[i].y) >> (j % 2 * 16); // bytes 2 j and 2 j + 1
+            low[j] = packBf16(scale * (int(two & 15) - 8), scale * (int(two >> 8 & 15) - 8));
+            high[j] = packBf16(scale * (int(two >> 4 & 15) - 8), scale * (int(two >> 12 & 15) - 8));
+        }
+        const int token = (first + i) / kvHeads, head = (first + i) % kvHeads;
+        uint4* at = reinterpret_cast<uint4*>(to + (int64_t(head) * stretch.capacity + token) * kvHeadDim);
+        at[0] = uint4{low[0], low[1], low[2], low[3]};
+        at[4] = uint4{high[0], high[1], high[2], high[3]};
+    }
 }
 
 bool fits(const PrefillQueries& q, const KvStretch& stretch)
@@ -183,11 +194,15 @@ cudaError_t launchDequantizeRows(const RowPages& pages, int kvHeads, const KvStr
     if (kvHeads <= 0 || stretch.begin < 0 || stretch.end < stretch.begin ||
         stretch.end - stretch.begin > stretch.capacity)
         return cudaErrorInvalidValue;
-    const std::int64_t heads = std::int64_t{stretch.end - stretch.begin} * kvHeads;
-    if (heads == 0)
+    const std::int64_t rows = std::int64_t{stretch.end - stretch.begin} * kvHeads;
+    constexpr int rowsPerBlock = dequantizeThreads / 32 * rowsPerWarp;
+    if (rows > std::numeric_limits<int>::max() - rowsPerBlock)
+        return cudaErrorInvalidValue;
+    if (rows == 0)
         return cudaSuccess;
-    OCTAVO_CUDA_TRY(launchDependent(dequantizeRowsKernel, static_cast<unsigned>((heads + 15) / 16), 256, 0, stream,
-                                    pages, kvHeads, stretch));
+    OCTAVO_CUDA_TRY(launchDependent(dequantizeRowsKernel,
+                                    static_cast<unsigned>((rows + rowsPerBlock - 1) / rowsPerBlock), dequantizeThreads,
+                                    0, stream, pages, kvHeads, stretch));
     return cudaGetLastError();
 }
 
