@@ -20,6 +20,35 @@ __device__ __forceinline__ unsigned chunkAt(int row, int chunk)
     return row * rowBytes + ((chunk ^ (row & 7)) * 16);
 }
 
+/// Sums over the softmax's sum, gated, as bf16 to where they belong.
+template <int TileKeys>
+__device__ __forceinline__ void storeGated(const float (&sums)[32][4], const PrefillSoftmax<TileKeys>& softmax,
+                                           const PrefillBlock& block, const PrefillQueries& q, int pair,
+                                           __nv_bfloat16* out)
+{
+    const int t = threadIdx.x % 4;
+#pragma unroll
+    for (int h = 0; h < 2; ++h) {
+        const float inverse = 1.0f / warpSum<3>(softmax.sum[h]);
+        const int i = pair + 8 * h;
+        if (i >= block.total)
+            continue;
+        const __nv_bfloat16* gate = q.gate + int64_t(i / block.groupHeads) * q.gateStride +
+                                    (block.kvHead * block.groupHeads + i % block.groupHeads) * q.gateHeadStride + 2 * t;
+        __nv_bfloat16* to = out + block.pairOffset(q, i) + 2 * t;
+        uint32_t gates[32]; // all under way before the first store, which loads must not pass
+#pragma unroll
+        for (int n = 0; n < 32; ++n)
+            gates[n] = *reinterpret_cast<const uint32_t*>(gate + n * 8);
+#pragma unroll
+        for (int n = 0; n < 32; ++n) {
+            const float2 g = unpackBf16(gates[n]);
+            *reinterpret_cast<uint32_t*>(to + n * 8) =
+                packBf16(sums[n][2 * h] * inverse * sigmoid(g.x), sums[n][2 * h + 1] * inverse * sigmoid(g.y));
+        }
+    }
+}
+
 /// One block per (128 pairs, KV head). A tile of keys and a tile of values lie in shared memory beside the queries: the
 /// next keys arrive while the values are used, the next values while the keys are.
 template <int TileKeys>
@@ -29,7 +58,7 @@ __global__ void __launch_bounds__(prefillThreads, 1)
 {
     extern __shared__ __align__(128) uint8_t shared[];
     allowDependentLaunch();
-    const PrefillBlock block(q, stretch);
+    const PrefillBlock block(q, stretch, int(blockIdx.y), int(blockIdx.x), int(gridDim.x));
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
     const unsigned queries = sharedAddress(shared), keys = queries + queryBytes, values = keys + TileKeys * rowBytes;
     const int64_t headAt = int64_t(block.kvHead) * stretch.capacity * kvHeadDim;
@@ -184,7 +213,7 @@ bool fits(const PrefillQueries& q, const KvStretch& stretch)
 {
     return q.rows >= 0 && q.kvHeads > 0 && q.heads > 0 && q.heads % q.kvHeads == 0 && q.firstPosition >= 0 &&
            stretch.begin >= 0 && stretch.end > stretch.begin && stretch.end - stretch.begin <= stretch.capacity &&
-           q.gateStride % 2 == 0 && q.gateHeadStride % 2 == 0;
+           q.gateStride % 8 == 0 && q.gateHeadStride % 8 == 0;
 }
 
 } // namespace

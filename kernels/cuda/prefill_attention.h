@@ -43,7 +43,8 @@ enum class PrefillPath { Auto, Tiles64, Tiles32 };
 /// Rows that attend to all before them in their sequence and to themselves.
 struct PrefillQueries {
     const __nv_bfloat16* query = nullptr; ///< (rows, heads * 256), normalised and rotated
-    const __nv_bfloat16* gate = nullptr;  ///< value of (row, h, d) at gate[row * gateStride + h * gateHeadStride + d]
+    const __nv_bfloat16* gate = nullptr;  ///< value of (row, h, d) at gate[row * gateStride + h * gateHeadStride + d];
+                                          ///< heads 16-byte aligned
     std::int64_t gateStride = 0, gateHeadStride = 0;
     int rows = 0, heads = 0, kvHeads = 0;
     int firstPosition = 0; ///< of row 0; row r attends to positions 0 .. firstPosition + r

@@ -10,6 +10,7 @@ namespace octavo::kernels::cuda
 {
 
 inline constexpr int prefillThreads = 256;                                // eight warps, 16 pairs each
+inline constexpr float prefillSlack = 8.0f;                               // powers of two that weights may exceed 1 by
 inline constexpr float prefillScoreScale = 0.0625f * 1.4426950408889634f; // 256^-0.5, and to base 2
 
 /// 2^x with ex2's error of two units in the last place; 0 where the result would be denormal.
@@ -27,17 +28,19 @@ __device__ __forceinline__ float exp2Fast(float x)
 /// What a block works on. Pair i of a KV head is head i % groupHeads of row i / groupHeads.
 struct PrefillBlock {
     int kvHead, groupHeads;
-    int total; // pairs of the KV head
-    int first; // pair of this block
-    int keys;  // of the stretch that the block reads
-    int padded;
+    int total;  // pairs of the KV head
+    int first;  // pair of this block
+    int keys;   // of the stretch that the block reads
+    int padded; // pairs that sums are kept for
 
-    __device__ __forceinline__ PrefillBlock(const PrefillQueries& q, const KvStretch& stretch)
-        : kvHead(int(blockIdx.y))
+    /// Block `index` of the KV head's `blocks`.
+    __device__ __forceinline__ PrefillBlock(const PrefillQueries& q, const KvStretch& stretch, int kvHead, int index,
+                                            int blocks)
+        : kvHead(kvHead)
         , groupHeads(q.heads / q.kvHeads)
         , total(q.rows * groupHeads)
-        , first(int(blockIdx.x) * prefillTileRows)
-        , padded(int(gridDim.x) * prefillTileRows)
+        , first(index * prefillTileRows)
+        , padded(blocks * prefillTileRows)
     {
         const int lastRow = (min(total, first + prefillTileRows) - 1) / groupHeads;
         keys = max(0, min(stretch.end, q.firstPosition + lastRow + 1) - stretch.begin);
@@ -68,7 +71,8 @@ struct PrefillSoftmax {
     }
 
     /// Scores of keys firstKey .. become weights; `rescale` is what all sums so far are to be multiplied by. True where
-    /// that is not 1 for every pair of the warp. Every pair has seen a key by the end of its first tile.
+    /// that is not 1 for every pair of the warp. Every pair has seen a key by the end of its first tile. A pair's
+    /// maximum stays where it is until a score exceeds it by prefillSlack: most tiles then leave the sums as they are.
     __device__ __forceinline__ bool weigh(float (&s)[TileKeys / 8][4], int firstKey, float (&rescale)[2])
     {
         const int t = threadIdx.x % 4;
@@ -90,7 +94,8 @@ struct PrefillSoftmax {
         }
 #pragma unroll
         for (int h = 0; h < 2; ++h) {
-            const float newest = fmaxf(maximum[h], warpMax<3>(peak[h]) * prefillScoreScale);
+            const float here = warpMax<3>(peak[h]) * prefillScoreScale;
+            const float newest = here > maximum[h] + prefillSlack ? here : maximum[h];
             rescale[h] = exp2Fast(maximum[h] - newest);
             maximum[h] = newest;
             sum[h] *= rescale[h];
@@ -171,31 +176,6 @@ __device__ __forceinline__ void storeSums(const float (&out)[32][4], const Prefi
         for (int h = 0; h < 2; ++h)
             *reinterpret_cast<float2*>(kept.sums + int64_t(pair + 8 * h) * kvHeadDim + n * 8 + 2 * t) =
                 float2{out[n][2 * h], out[n][2 * h + 1]};
-    }
-}
-
-/// Sums over the softmax's sum, gated, as bf16 to where they belong.
-template <int TileKeys>
-__device__ __forceinline__ void storeGated(const float (&sums)[32][4], const PrefillSoftmax<TileKeys>& softmax,
-                                           const PrefillBlock& block, const PrefillQueries& q, int pair,
-                                           __nv_bfloat16* out)
-{
-    const int t = threadIdx.x % 4;
-#pragma unroll
-    for (int h = 0; h < 2; ++h) {
-        const float inverse = 1.0f / warpSum<3>(softmax.sum[h]);
-        const int i = pair + 8 * h;
-        if (i >= block.total)
-            continue;
-        const __nv_bfloat16* gate = q.gate + int64_t(i / block.groupHeads) * q.gateStride +
-                                    (block.kvHead * block.groupHeads + i % block.groupHeads) * q.gateHeadStride + 2 * t;
-        __nv_bfloat16* to = out + block.pairOffset(q, i) + 2 * t;
-#pragma unroll
-        for (int n = 0; n < 32; ++n) {
-            const float2 g = unpackBf16(*reinterpret_cast<const uint32_t*>(gate + n * 8));
-            *reinterpret_cast<uint32_t*>(to + n * 8) =
-                packBf16(sums[n][2 * h] * inverse * sigmoid(g.x), sums[n][2 * h + 1] * inverse * sigmoid(g.y));
-        }
     }
 }
 

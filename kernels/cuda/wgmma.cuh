@@ -69,19 +69,20 @@ __device__ __forceinline__ void wgmmaFenceShared()
 #define OCTAVO_SUM16(s, n) OCTAVO_SUM4(s, n), OCTAVO_SUM4(s, n + 1), OCTAVO_SUM4(s, n + 2), OCTAVO_SUM4(s, n + 3)
 // clang-format on
 
-/// s += (or =) A B^T: A 64 x 16, B 64 x 16, both with their columns summed over.
-__device__ __forceinline__ void wgmma64x64(float (&s)[8][4], uint64_t a, uint64_t b, bool add)
+/// s += (or =) A B^T: A 64 x 16, B 80 x 16, both with their columns summed over.
+__device__ __forceinline__ void wgmma64x80(float (&s)[10][4], uint64_t a, uint64_t b, bool add)
 {
 #ifdef OCTAVO_WGMMA
     asm volatile("{\n"
                  ".reg .pred p;\n"
-                 "setp.ne.b32 p, %34, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
+                 "setp.ne.b32 p, %42, 0;\n"
+                 "wgmma.mma_async.sync.aligned.m64n80k16.f32.bf16.bf16 "
                  "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                 "%32, %33, p, 1, 1, 0, 0;\n"
+                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31, "
+                 "%32, %33, %34, %35, %36, %37, %38, %39}, "
+                 "%40, %41, p, 1, 1, 0, 0;\n"
                  "}\n"
-                 : OCTAVO_SUM16(s, 0), OCTAVO_SUM16(s, 4)
+                 : OCTAVO_SUM16(s, 0), OCTAVO_SUM16(s, 4), OCTAVO_SUM4(s, 8), OCTAVO_SUM4(s, 9)
                  : "l"(a), "l"(b), "r"(int(add)));
 #endif
 }

@@ -83,6 +83,7 @@ void checkDequantizeRows(Report& report)
 
 struct Shape {
     int heads, kvHeads, rows, firstPosition, stretch; // tokens of a stretch
+    double spread = 2.0;                              // of the queries
 };
 
 std::vector<float> attend(const PagedRows& rows, const Shape& shape, const DeviceArray<__nv_bfloat16>& query,
@@ -110,11 +111,15 @@ void checkPrefillAttention(Report& report)
 {
     checkDequantizeRows(report);
     Random random(42);
-    for (const Shape& shape : {Shape{2, 1, 1, 0, 64}, Shape{4, 2, 70, 0, 64}, Shape{6, 1, 64, 0, 128},
-                               Shape{6, 1, 130, 64, 128}, Shape{3, 1, 100, 37, 192}, Shape{24, 4, 33, 600, 512}}) {
+    // Tiles of 32, 64 and 80 keys that end with the last key, one before it and in the middle; stretches that end
+    // within a tile and among the rows; one, two and three blocks of pairs; maxima that go on rising.
+    for (const Shape& shape :
+         {Shape{2, 1, 1, 0, 64}, Shape{4, 2, 70, 0, 64}, Shape{6, 1, 64, 0, 128}, Shape{6, 1, 130, 64, 128},
+          Shape{3, 1, 100, 37, 192}, Shape{24, 4, 33, 600, 512}, Shape{1, 1, 1, 80, 128}, Shape{6, 1, 22, 58, 128},
+          Shape{24, 4, 43, 278, 320}, Shape{12, 2, 100, 500, 128}, Shape{6, 2, 150, 420, 192, 12.0}}) {
         const int tokens = shape.firstPosition + shape.rows;
         const PagedRows rows(random, shape.kvHeads, tokens);
-        const std::vector<float> query = randomBf16(random, std::size_t(shape.rows) * shape.heads * 256, 2.0);
+        const std::vector<float> query = randomBf16(random, std::size_t(shape.rows) * shape.heads * 256, shape.spread);
         const std::vector<float> gate = randomBf16(random, std::size_t(shape.rows) * shape.heads * 512);
         const DeviceArray<__nv_bfloat16> queryDevice(toBf16(query)), gateDevice(toBf16(gate));
         std::vector<double> want(query.size());
