@@ -15,16 +15,16 @@ constexpr int convRowsAhead = 8; // that a thread loads before it uses the first
 constexpr int inputThreads = 256;
 constexpr int projectionRows = 8; // of x at a time, a warp for each
 static_assert(projectionRows == inputThreads / 32);
-constexpr int manyOutputs = 2; // of a block where there are more rows than that
+constexpr int fewRows = 32; // of x, up to which blocks of two outputs all run at once; with more they have four
 
-/// Blocks of a layer's two small projections: eight rows each, and one output, or several where an input is then loaded
-/// for more than one.
+/// Blocks of a layer's two small projections: eight rows each, and one output, or `many` where there are more rows than
+/// that: an input is then loaded for more than one.
 struct ProjectionGrid {
     int rowBlocks, outputBlocks;
 
-    __host__ __device__ ProjectionGrid(int rows, int outputs)
+    __host__ __device__ ProjectionGrid(int rows, int outputs, int many)
         : rowBlocks((rows + projectionRows - 1) / projectionRows)
-        , outputBlocks(rows > projectionRows ? (2 * outputs + manyOutputs - 1) / manyOutputs : 2 * outputs)
+        , outputBlocks(rows > projectionRows ? (2 * outputs + many - 1) / many : 2 * outputs)
     {
     }
     __host__ __device__ int blocks() const { return rowBlocks * outputBlocks; }
@@ -54,10 +54,9 @@ __device__ __forceinline__ float warpSums(const float (&values)[Values])
 }
 
 /// Some outputs of the small bf16 projection for eight rows: lanes over the inputs, then warps, whatever M.
-template <int Outputs>
+template <int Outputs, int Sums>
 __device__ __forceinline__ void projectOutputs(const GdnProjection& p, int firstOutput, int first,
-                                               float (&sumsOfWarps)[8][manyOutputs * projectionRows],
-                                               float (&scales)[projectionRows])
+                                               float (&sumsOfWarps)[8][Sums], float (&scales)[projectionRows])
 {
     constexpr int values = Outputs * projectionRows;
     const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
@@ -150,20 +149,21 @@ __device__ __forceinline__ void projectOutputs(const GdnProjection& p, int first
 
 /// The first blocks each compute outputs of the projection, the others convolve: convBlocks of them each some rows of
 /// one sequence.
-__global__ void __launch_bounds__(inputThreads, 3)
+template <int ManyOutputs>
+__global__ void __launch_bounds__(inputThreads, 2)
     gdnInputKernel(const ConvSequence* sequences, int numSequences, int channels, const float* weights, int convBlocks,
                    const GdnProjection projection)
 {
-    __shared__ float sumsOfWarps[8][manyOutputs * projectionRows], scales[projectionRows];
+    __shared__ float sumsOfWarps[8][ManyOutputs * projectionRows], scales[projectionRows];
     allowDependentLaunch();
-    const ProjectionGrid grid(projection.x.rows, projection.outputs);
+    const ProjectionGrid grid(projection.x.rows, projection.outputs, ManyOutputs);
     int block = blockIdx.x;
     if (block < grid.blocks()) {
         const int first = block / grid.outputBlocks * projectionRows;
         if (grid.rowBlocks == 1)
             projectOutputs<1>(projection, block, 0, sumsOfWarps, scales);
         else
-            projectOutputs<manyOutputs>(projection, block % grid.outputBlocks * manyOutputs, first, sumsOfWarps,
+            projectOutputs<ManyOutputs>(projection, block % grid.outputBlocks * ManyOutputs, first, sumsOfWarps,
                                         scales);
         return;
     }
@@ -227,147 +227,209 @@ __global__ void __launch_bounds__(inputThreads, 3)
     }
 }
 
-constexpr int blockThreads = 512;
-constexpr int maxTokens = 16; // staged at a time
+constexpr int blockThreads = 128;
+constexpr int blockWarps = blockThreads / 32;
+constexpr int warpRows = gdnHeadDim / blockWarps; // a quarter of the state's key rows
+constexpr int maxTokens = 16;                     // staged at a time
+static_assert(warpRows == 32, "groups of eight rows: part of the sums' rounding");
 
 struct GdnShared {
     float k[maxTokens][gdnHeadDim]; // normalised
     float q[maxTokens][gdnHeadDim]; // normalised and scaled
     __nv_bfloat16 v[maxTokens][gdnHeadDim];
     float kq[maxTokens], decay[maxTokens], beta[maxTokens];
-    float parts[2][4][2][gdnHeadDim]; // S^T k and S^T q of each quarter of the key rows, for two tokens in turn
+    // S^T k and S^T q of each quarter of the key rows, for two tokens in turn.
+    float ofKey[2][blockWarps][gdnHeadDim], ofQuery[2][blockWarps][gdnHeadDim];
     float o[maxTokens][gdnHeadDim];
 };
 
-/// One block per (value head, sequence): 4 x 4 warps over key rows and value columns, 32 x 32 of the state each; a lane
-/// holds 8 rows x 4 columns, so that a warp's accesses are whole 128-byte lines.
-__global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequence* sequences, const GdnLayer layer)
+/// A block's work and what of it is a lane's: four value columns of a quarter of the state, from `firstKey` on.
+struct GdnPlace {
+    int head, keyHead, lane, warp, firstKey, column;
+
+    __device__ __forceinline__ explicit GdnPlace(const GdnLayer& layer)
+        : head(blockIdx.x)
+        , keyHead(head / (layer.valueHeads / layer.keyHeads))
+        , lane(threadIdx.x % 32)
+        , warp(threadIdx.x / 32)
+        , firstKey(warp * warpRows)
+        , column(lane * 4)
+    {
+    }
+};
+
+/// Brings tokens base .. stop - 1 into shared memory: k and q normalised, decay and beta as they are used. A warp loads
+/// `Ahead` tokens before it uses the first.
+template <int Ahead>
+__device__ __forceinline__ void stageTokens(GdnShared& shared, const GdnSequence& s, const GdnLayer& layer,
+                                            const GdnPlace& place, int base, int stop)
 {
-    __shared__ GdnShared shared;
-    allowDependentLaunch();
-    const GdnSequence s = sequences[blockIdx.y];
-    const int total = s.pendingRows + s.rows;
-
-    const int lane = threadIdx.x % 32;
-    const int warp = threadIdx.x / 32;
-    const int head = blockIdx.x;
-    const int keyHead = head / (layer.valueHeads / layer.keyHeads);
-    const int quarter = warp / 4;
-    const int rowGroup = lane / 8;
-    const int firstKey = quarter * 32 + rowGroup * 8;
-    const int column = warp % 4 * 32 + lane % 8 * 4;
     const int convDim = (2 * layer.keyHeads + layer.valueHeads) * gdnHeadDim;
-    const int valueDim = layer.valueHeads * gdnHeadDim;
-
-    float4 state[8];
-    float* stateAt = s.state + (int64_t(head) * gdnHeadDim + firstKey) * gdnHeadDim + column;
+    const int lane = place.lane;
+    if (base + int(threadIdx.x) < stop) { // a token's scalars, a thread each
+        const int t = base + int(threadIdx.x);
+        const bool replay = t < s.pendingRows;
+        const int64_t from = int64_t(replay ? t : t - s.pendingRows) * layer.valueHeads + place.head;
+        const float b = __bfloat162float((replay ? s.pendingBeta : s.beta)[from]);
+        const float x = __bfloat162float((replay ? s.pendingDecay : s.decay)[from]) + layer.dtBias[place.head];
+        const float softplus = x > 20.0f ? x : log1pf(__expf(x));
+        shared.decay[threadIdx.x] = __expf(-__expf(layer.aLog[place.head]) * softplus);
+        shared.beta[threadIdx.x] = sigmoid(b);
+    }
+    for (int first = base + place.warp; first < stop; first += Ahead * blockWarps) {
+        uint2 qBits[Ahead], kBits[Ahead], vBits[Ahead];
 #pragma unroll
-    for (int i = 0; i < 8; ++i)
-        state[i] = *reinterpret_cast<const float4*>(stateAt + i * gdnHeadDim);
-    if (threadIdx.x == 0)
-        prefetchLine(layer.norm), prefetchLine(layer.aLog + head), prefetchLine(layer.dtBias + head);
-    waitForPreviousKernel();
-    if (total == 0)
-        return;
-
-    const auto inputRow = [&](int t) {
-        return t < s.pendingRows ? s.pendingQkv + int64_t(t) * convDim : s.qkv + int64_t(t - s.pendingRows) * convDim;
-    };
-
-    const int storeAt = s.pendingRows + s.storeRows;
-    for (int base = 0; base < total; base += maxTokens) {
-        const int stop = min(total, base + maxTokens);
-        for (int t = base + warp; t < stop; t += blockThreads / 32) {
-            const int at = t - base;
-            const __nv_bfloat16* row = inputRow(t);
-            const uint2 qBits = *reinterpret_cast<const uint2*>(row + keyHead * gdnHeadDim + lane * 4);
-            const uint2 kBits =
-                *reinterpret_cast<const uint2*>(row + (layer.keyHeads + keyHead) * gdnHeadDim + lane * 4);
-            *reinterpret_cast<uint2*>(&shared.v[at][lane * 4]) =
-                *reinterpret_cast<const uint2*>(row + (2 * layer.keyHeads + head) * gdnHeadDim + lane * 4);
-            const float2 q0 = unpackBf16(qBits.x), q1 = unpackBf16(qBits.y);
-            const float2 k0 = unpackBf16(kBits.x), k1 = unpackBf16(kBits.y);
-            const float qq = warpSum(q0.x * q0.x + q0.y * q0.y + q1.x * q1.x + q1.y * q1.y);
-            const float kk = warpSum(k0.x * k0.x + k0.y * k0.y + k1.x * k1.x + k1.y * k1.y);
-            const float kq = warpSum(k0.x * q0.x + k0.y * q0.y + k1.x * q1.x + k1.y * q1.y);
-            const float kScale = rsqrtf(kk + 1e-6f);
-            const float qScale = rsqrtf(qq + 1e-6f) * 0.08838834764831845f; // 128^-0.5
+        for (int j = 0; j < Ahead; ++j) {
+            const int t = min(first + j * blockWarps, stop - 1);
+            const __nv_bfloat16* row =
+                t < s.pendingRows ? s.pendingQkv + int64_t(t) * convDim : s.qkv + int64_t(t - s.pendingRows) * convDim;
+            const auto chunk = [&](int head) {
+                return *reinterpret_cast<const uint2*>(row + head * gdnHeadDim + lane * 4);
+            };
+            qBits[j] = chunk(place.keyHead);
+            kBits[j] = chunk(layer.keyHeads + place.keyHead);
+            vBits[j] = chunk(2 * layer.keyHeads + place.head);
+        }
+        float qq[Ahead], kk[Ahead], kq[Ahead];
+#pragma unroll
+        for (int j = 0; j < Ahead; ++j) {
+            const float2 q0 = unpackBf16(qBits[j].x), q1 = unpackBf16(qBits[j].y);
+            const float2 k0 = unpackBf16(kBits[j].x), k1 = unpackBf16(kBits[j].y);
+            qq[j] = q0.x * q0.x + q0.y * q0.y + q1.x * q1.x + q1.y * q1.y;
+            kk[j] = k0.x * k0.x + k0.y * k0.y + k1.x * k1.x + k1.y * k1.y;
+            kq[j] = k0.x * q0.x + k0.y * q0.y + k1.x * q1.x + k1.y * q1.y;
+        }
+#pragma unroll
+        for (int bit = 16; bit > 0; bit >>= 1) { // warpSum() of all, side by side
+#pragma unroll
+            for (int j = 0; j < Ahead; ++j) {
+                qq[j] += __shfl_xor_sync(fullMask, qq[j], bit);
+                kk[j] += __shfl_xor_sync(fullMask, kk[j], bit);
+                kq[j] += __shfl_xor_sync(fullMask, kq[j], bit);
+            }
+        }
+#pragma unroll
+        for (int j = 0; j < Ahead; ++j) {
+            const int at = first + j * blockWarps - base;
+            if (base + at >= stop)
+                break;
+            const float2 q0 = unpackBf16(qBits[j].x), q1 = unpackBf16(qBits[j].y);
+            const float2 k0 = unpackBf16(kBits[j].x), k1 = unpackBf16(kBits[j].y);
+            const float kScale = rsqrtf(kk[j] + 1e-6f);
+            const float qScale = rsqrtf(qq[j] + 1e-6f) * 0.08838834764831845f; // 128^-0.5
             *reinterpret_cast<float4*>(&shared.k[at][lane * 4]) =
                 float4{k0.x * kScale, k0.y * kScale, k1.x * kScale, k1.y * kScale};
             *reinterpret_cast<float4*>(&shared.q[at][lane * 4]) =
                 float4{q0.x * qScale, q0.y * qScale, q1.x * qScale, q1.y * qScale};
-            if (lane == 0) {
-                const bool replay = t < s.pendingRows;
-                const int64_t from = int64_t(replay ? t : t - s.pendingRows) * layer.valueHeads + head;
-                const float b = __bfloat162float((replay ? s.pendingBeta : s.beta)[from]);
-                const float x = __bfloat162float((replay ? s.pendingDecay : s.decay)[from]) + layer.dtBias[head];
-                const float softplus = x > 20.0f ? x : log1pf(__expf(x));
-                shared.kq[at] = kq * kScale * qScale;
-                shared.decay[at] = __expf(-__expf(layer.aLog[head]) * softplus);
-                shared.beta[at] = sigmoid(b);
+            *reinterpret_cast<uint2*>(&shared.v[at][lane * 4]) = vBits[j];
+            if (lane == 0)
+                shared.kq[at] = kq[j] * kScale * qScale;
+        }
+    }
+}
+
+/// A warp's part of S^T x in the lane's columns: groups of eight rows one by one, then even and odd groups.
+__device__ __forceinline__ float4 warpProduct(const float4 (&state)[warpRows], const float* x)
+{
+    float4 sums[4] = {};
+#pragma unroll
+    for (int i = 0; i < 8; i += 4) {
+#pragma unroll
+        for (int g = 0; g < 4; ++g) {
+            const float4 x4 = *reinterpret_cast<const float4*>(x + g * 8 + i);
+            const float xs[4] = {x4.x, x4.y, x4.z, x4.w};
+#pragma unroll
+            for (int j = 0; j < 4; ++j) {
+                const float4& row = state[g * 8 + i + j];
+                sums[g].x += row.x * xs[j], sums[g].y += row.y * xs[j];
+                sums[g].z += row.z * xs[j], sums[g].w += row.w * xs[j];
             }
         }
+    }
+    return {(sums[0].x + sums[2].x) + (sums[1].x + sums[3].x), (sums[0].y + sums[2].y) + (sums[1].y + sums[3].y),
+            (sums[0].z + sums[2].z) + (sums[1].z + sums[3].z), (sums[0].w + sums[2].w) + (sums[1].w + sums[3].w)};
+}
+
+/// The warps' parts in the lane's columns together, in order.
+__device__ __forceinline__ void addWarps(float (&sums)[4], const float (&parts)[blockWarps][gdnHeadDim], int column)
+{
+#pragma unroll
+    for (int w = 0; w < blockWarps; ++w) {
+        const float4 part = *reinterpret_cast<const float4*>(&parts[w][column]);
+        sums[0] += part.x, sums[1] += part.y, sums[2] += part.z, sums[3] += part.w;
+    }
+}
+
+/// Gated norm and store of the new ones among tokens base .. stop - 1, a warp a row.
+__device__ __forceinline__ void storeOutputs(const GdnShared& shared, const GdnSequence& s, const GdnLayer& layer,
+                                             const GdnPlace& place, int base, int stop)
+{
+    const int columns = place.head * gdnHeadDim + place.column;
+    for (int t = max(base, s.pendingRows) + place.warp; t < stop; t += blockWarps) {
+        const int row = t - s.pendingRows;
+        const float4 o = *reinterpret_cast<const float4*>(&shared.o[t - base][place.column]);
+        const float sum = warpSum(o.x * o.x + o.y * o.y + o.z * o.z + o.w * o.w);
+        const float scale = rsqrtf(sum * (1.0f / gdnHeadDim) + layer.normEps);
+        const uint2 zBits = *reinterpret_cast<const uint2*>(s.gate + int64_t(row) * s.gateStride + columns);
+        const float2 z01 = unpackBf16(zBits.x), z23 = unpackBf16(zBits.y);
+        const float4 w = *reinterpret_cast<const float4*>(layer.norm + place.column);
+        *reinterpret_cast<uint2*>(s.output + int64_t(row) * layer.valueHeads * gdnHeadDim + columns) =
+            uint2{packBf16(w.x * (o.x * scale) * silu(z01.x), w.y * (o.y * scale) * silu(z01.y)),
+                  packBf16(w.z * (o.z * scale) * silu(z23.x), w.w * (o.w * scale) * silu(z23.y))};
+    }
+}
+
+/// One block per (value head, sequence), the head's state in its registers: a warp has a quarter of the key rows, a
+/// lane four columns of it, so that a row of k or q is read for four columns at a time and only quarters are exchanged.
+/// `Blocks` of them share a multiprocessor; where that is two, registers are plenty.
+template <int Blocks>
+__global__ void __launch_bounds__(blockThreads, Blocks)
+    gdnDecodeKernel(const GdnSequence* sequences, const GdnLayer layer)
+{
+    __shared__ GdnShared shared;
+    allowDependentLaunch();
+    const GdnSequence s = sequences[blockIdx.y];
+    const GdnPlace place(layer);
+    const int total = s.pendingRows + s.rows;
+    const int column = place.column;
+
+    float4 state[warpRows];
+    float* stateAt = s.state + (int64_t(place.head) * gdnHeadDim + place.firstKey) * gdnHeadDim + column;
+#pragma unroll
+    for (int i = 0; i < warpRows; ++i)
+        state[i] = *reinterpret_cast<const float4*>(stateAt + i * gdnHeadDim);
+    if (threadIdx.x == 0)
+        prefetchLine(layer.norm), prefetchLine(layer.aLog + place.head), prefetchLine(layer.dtBias + place.head);
+    waitForPreviousKernel();
+    if (total == 0)
+        return;
+
+    const int storeAt = s.pendingRows + s.storeRows;
+    for (int base = 0; base < total; base += maxTokens) {
+        const int stop = min(total, base + maxTokens);
+        stageTokens<Blocks == 2 ? 3 : 1>(shared, s, layer, place, base, stop);
         __syncthreads();
 
         for (int t = base; t < stop; ++t) {
             const int at = t - base;
-            const uint2 vBits = *reinterpret_cast<const uint2*>(&shared.v[at][column]);
             const bool replay = t < s.pendingRows;
-            float parts[8] = {}; // S^T k, then S^T q, of four columns
-#pragma unroll
-            for (int i = 0; i < 8; i += 4) {
-                const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[at][firstKey + i]);
-                const float k[4] = {k4.x, k4.y, k4.z, k4.w};
-#pragma unroll
-                for (int j = 0; j < 4; ++j) {
-                    parts[0] += state[i + j].x * k[j], parts[1] += state[i + j].y * k[j];
-                    parts[2] += state[i + j].z * k[j], parts[3] += state[i + j].w * k[j];
-                }
-                if (!replay) {
-                    const float4 q4 = *reinterpret_cast<const float4*>(&shared.q[at][firstKey + i]);
-                    const float q[4] = {q4.x, q4.y, q4.z, q4.w};
-#pragma unroll
-                    for (int j = 0; j < 4; ++j) {
-                        parts[4] += state[i + j].x * q[j], parts[5] += state[i + j].y * q[j];
-                        parts[6] += state[i + j].z * q[j], parts[7] += state[i + j].w * q[j];
-                    }
-                }
-            }
-            // Four lanes share a column: halve what each carries at every exchange, so that six shuffles do for eight
-            // sums.
-            float four[4], two[2];
-            const bool upper = rowGroup & 2, odd = rowGroup & 1;
-#pragma unroll
-            for (int j = 0; j < 4; ++j) {
-                const float sent = upper ? parts[j] : parts[4 + j];
-                four[j] = (upper ? parts[4 + j] : parts[j]) + __shfl_xor_sync(fullMask, sent, 16);
-            }
-#pragma unroll
-            for (int j = 0; j < 2; ++j) {
-                const float sent = odd ? four[j] : four[2 + j];
-                two[j] = (odd ? four[2 + j] : four[j]) + __shfl_xor_sync(fullMask, sent, 8);
-            }
-            float(&exchange)[4][2][gdnHeadDim] = shared.parts[t % 2];
-            *reinterpret_cast<float2*>(&exchange[quarter][upper][column + (odd ? 2 : 0)]) = float2{two[0], two[1]};
-            __syncthreads(); // the other half of `parts` serves the next token, so one barrier is enough
+            *reinterpret_cast<float4*>(&shared.ofKey[t % 2][place.warp][column]) =
+                warpProduct(state, &shared.k[at][place.firstKey]);
+            if (!replay)
+                *reinterpret_cast<float4*>(&shared.ofQuery[t % 2][place.warp][column]) =
+                    warpProduct(state, &shared.q[at][place.firstKey]);
+            __syncthreads(); // the other halves serve the next token, so one barrier is enough
 
+            const uint2 vBits = *reinterpret_cast<const uint2*>(&shared.v[at][column]);
             const float e = shared.decay[at], beta = shared.beta[at];
             float r[4] = {};
-#pragma unroll
-            for (int w = 0; w < 4; ++w) {
-                const float4 part = *reinterpret_cast<const float4*>(&exchange[w][0][column]);
-                r[0] += part.x, r[1] += part.y, r[2] += part.z, r[3] += part.w;
-            }
+            addWarps(r, shared.ofKey[t % 2], column);
             const float2 v01 = unpackBf16(vBits.x), v23 = unpackBf16(vBits.y);
             const float d[4] = {beta * (v01.x - e * r[0]), beta * (v01.y - e * r[1]), beta * (v23.x - e * r[2]),
                                 beta * (v23.y - e * r[3])};
-            if (!replay && quarter == t % 4 && rowGroup == 0) {
+            if (!replay && place.warp == t % blockWarps) {
                 float p[4] = {};
-#pragma unroll
-                for (int w = 0; w < 4; ++w) {
-                    const float4 part = *reinterpret_cast<const float4*>(&exchange[w][1][column]);
-                    p[0] += part.x, p[1] += part.y, p[2] += part.z, p[3] += part.w;
-                }
+                addWarps(p, shared.ofQuery[t % 2], column);
                 float o[4];
 #pragma unroll
                 for (int j = 0; j < 4; ++j)
@@ -377,8 +439,8 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
             if (t >= storeAt && t + 1 == total)
                 break; // nobody reads the state after the last row of a verify
 #pragma unroll
-            for (int i = 0; i < 8; i += 4) {
-                const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[at][firstKey + i]);
+            for (int i = 0; i < warpRows; i += 4) {
+                const float4 k4 = *reinterpret_cast<const float4*>(&shared.k[at][place.firstKey + i]);
                 const float k[4] = {k4.x, k4.y, k4.z, k4.w};
 #pragma unroll
                 for (int j = 0; j < 4; ++j) {
@@ -390,26 +452,12 @@ __global__ void __launch_bounds__(blockThreads, 2) gdnDecodeKernel(const GdnSequ
             }
             if (t + 1 == storeAt) {
 #pragma unroll
-                for (int i = 0; i < 8; ++i)
+                for (int i = 0; i < warpRows; ++i)
                     *reinterpret_cast<float4*>(stateAt + i * gdnHeadDim) = state[i];
             }
         }
         __syncthreads();
-
-        for (int t = max(base, s.pendingRows) + warp; t < stop; t += blockThreads / 32) {
-            const int row = t - s.pendingRows;
-            const float4 o = *reinterpret_cast<const float4*>(&shared.o[t - base][lane * 4]);
-            const float sum = warpSum(o.x * o.x + o.y * o.y + o.z * o.z + o.w * o.w);
-            const float scale = rsqrtf(sum * (1.0f / gdnHeadDim) + layer.normEps);
-            const int64_t offset = int64_t(row) * valueDim + head * gdnHeadDim + lane * 4;
-            const uint2 zBits =
-                *reinterpret_cast<const uint2*>(s.gate + int64_t(row) * s.gateStride + head * gdnHeadDim + lane * 4);
-            const float2 z01 = unpackBf16(zBits.x), z23 = unpackBf16(zBits.y);
-            const float4 w = *reinterpret_cast<const float4*>(layer.norm + lane * 4);
-            *reinterpret_cast<uint2*>(s.output + offset) =
-                uint2{packBf16(w.x * (o.x * scale) * silu(z01.x), w.y * (o.y * scale) * silu(z01.y)),
-                      packBf16(w.z * (o.z * scale) * silu(z23.x), w.w * (o.w * scale) * silu(z23.y))};
-        }
+        storeOutputs(shared, s, layer, place, base, stop);
     }
 }
 
@@ -452,12 +500,14 @@ cudaError_t launchGdnConv(const ConvSequence* sequences, int numSequences, int m
         return cudaSuccess;
     const int chunks = maxRows > convRowsPerBlock ? (maxRows + convRowsPerBlock - 1) / convRowsPerBlock : 1;
     const int convBlocks = (channels / 2 + inputThreads - 1) / inputThreads;
-    const ProjectionGrid projections(x.rows, projection.outputs);
+    const int many = x.rows > fewRows ? 4 : 2;
+    const ProjectionGrid projections(x.rows, projection.outputs, many);
     const int64_t blocks = projections.blocks() + int64_t{convBlocks} * numSequences * chunks;
     if (blocks > INT32_MAX)
         return cudaErrorInvalidValue;
-    OCTAVO_CUDA_TRY(launchDependent(gdnInputKernel, dim3(unsigned(blocks)), inputThreads, 0, stream, sequences,
-                                    numSequences, channels, weights, convBlocks, projection));
+    OCTAVO_CUDA_TRY(launchDependent(many == 4 ? gdnInputKernel<4> : gdnInputKernel<2>, dim3(unsigned(blocks)),
+                                    inputThreads, 0, stream, sequences, numSequences, channels, weights, convBlocks,
+                                    projection));
     return cudaGetLastError();
 }
 
@@ -468,7 +518,9 @@ cudaError_t launchGdnDecode(const GdnSequence* sequences, int numSequences, cons
     if (numSequences == 0)
         return cudaSuccess;
     const dim3 grid(layer.valueHeads, numSequences);
-    OCTAVO_CUDA_TRY(launchDependent(gdnDecodeKernel, grid, blockThreads, 0, stream, sequences, layer));
+    const bool few = int64_t{layer.valueHeads} * numSequences <= 2 * int64_t{deviceMultiprocessors()};
+    OCTAVO_CUDA_TRY(launchDependent(few ? gdnDecodeKernel<2> : gdnDecodeKernel<3>, grid, blockThreads, 0, stream,
+                                    sequences, layer));
     return cudaGetLastError();
 }
 

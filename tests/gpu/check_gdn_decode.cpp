@@ -225,6 +225,95 @@ void checkGdnKeep(Report& report)
     }
 }
 
+/// A row's output and the state behind it have the bits of single steps, whether the row comes with others, in a verify
+/// behind accepted rows, or is replayed as one of those; and whether few or many sequences share the launch.
+void checkGdnRowsTogether(Report& report)
+{
+    constexpr int keyHeads = 2, valueHeads = 6;
+    const int many = 2 * multiprocessors() / valueHeads + 1; // more blocks than two a multiprocessor
+    Random random(17);
+    std::vector<float> aLog(valueHeads), dtBias(valueHeads), norm(gdnHeadDim);
+    for (float& value : aLog)
+        value = float(random.uniform(-1.0, 2.0));
+    for (float& value : dtBias)
+        value = float(random.uniform(-3.0, 1.0));
+    for (float& value : norm)
+        value = float(random.uniform(0.5, 1.5));
+    const DeviceArray<float> aLogDevice(aLog), dtBiasDevice(dtBias), normDevice(norm);
+    const GdnLayer layer{keyHeads, valueHeads, aLogDevice.data(), dtBiasDevice.data(), normDevice.data(), 1e-6f};
+    const std::size_t stateFloats = std::size_t(valueHeads) * gdnHeadDim * gdnHeadDim;
+    std::vector<float> initial;
+    for (std::size_t i = 0; i < stateFloats; ++i)
+        initial.push_back(float(random.normal() * 0.3));
+
+    for (const auto& [accepted, count] : {std::pair{0, 8}, {4, 8}, {7, 1}, {3, 21}, {16, 2}}) {
+        const int all = accepted + count;
+        const Rows rows(random, layer, all);
+        const std::size_t values = std::size_t(all) * layer.valueDim();
+        /// States and outputs of equal sequences, as bits.
+        struct Outcome {
+            std::vector<std::uint32_t> states;
+            std::vector<std::uint16_t> outputs;
+        };
+        /// `pending` rows from `first` on as accepted ones and `fresh` new ones behind them, `times` one after another.
+        const auto run = [&](int sequences, int pending, int fresh, bool final, int times = 1) {
+            std::vector<float> states;
+            for (int i = 0; i < sequences; ++i)
+                states.insert(states.end(), initial.begin(), initial.end());
+            DeviceArray<float> state(states);
+            DeviceArray<__nv_bfloat16> output(values * std::size_t(sequences));
+            output.zero();
+            const auto row = [](const DeviceArray<__nv_bfloat16>& array, int at, int columns) {
+                return array.data() + std::int64_t{at} * columns;
+            };
+            for (int time = 0; time < times; ++time) {
+                const int first = time * (pending + fresh), next = first + pending;
+                std::vector<GdnSequence> list;
+                for (int i = 0; i < sequences; ++i)
+                    list.push_back(
+                        {state.data() + std::size_t(i) * stateFloats, row(rows.qkvDevice, first, layer.convDim()),
+                         row(rows.betaDevice, first, valueHeads), row(rows.decayDevice, first, valueHeads),
+                         row(rows.qkvDevice, next, layer.convDim()), row(rows.betaDevice, next, valueHeads),
+                         row(rows.decayDevice, next, valueHeads), row(rows.gateDevice, next, layer.valueDim()),
+                         row(output, i * all + next, layer.valueDim()), pending, fresh, final ? fresh : 0,
+                         layer.valueDim()});
+                const DeviceArray<GdnSequence> device(list);
+                OCTAVO_REQUIRE(launchGdnDecode(device.data(), sequences, layer, nullptr));
+                OCTAVO_REQUIRE(cudaDeviceSynchronize());
+            }
+            states = state.download();
+            const std::vector<__nv_bfloat16> outputs = output.download();
+            Outcome outcome{std::vector<std::uint32_t>(states.size()), std::vector<std::uint16_t>(outputs.size())};
+            std::memcpy(outcome.states.data(), states.data(), states.size() * sizeof(float));
+            std::memcpy(outcome.outputs.data(), outputs.data(), outputs.size() * sizeof(__nv_bfloat16));
+            return outcome;
+        };
+        const Outcome singly = run(1, 0, 1, true, all), afterAccepted = run(1, 0, 1, true, accepted);
+        /// Whether every sequence's part of `got` is `want` from `from` on.
+        const auto same = [](const auto& got, const auto& want, std::size_t from = 0) {
+            bool equal = true;
+            for (std::size_t first = 0; first < got.size(); first += want.size())
+                equal &= std::equal(want.begin() + std::ptrdiff_t(from), want.end(),
+                                    got.begin() + std::ptrdiff_t(first + from));
+            return equal;
+        };
+        for (const int sequences : {1, many}) {
+            const std::string name = std::to_string(count) + " rows behind " + std::to_string(accepted) + " of " +
+                                     std::to_string(sequences) + " sequences";
+            const Outcome together = run(sequences, 0, all, true), verified = run(sequences, accepted, count, false),
+                          replayed = run(sequences, all, 0, false);
+            report.expect(same(together.outputs, singly.outputs) && same(together.states, singly.states),
+                          "gdn decode: %s together differ from single steps", name.c_str());
+            report.expect(same(verified.outputs, singly.outputs, std::size_t(accepted) * layer.valueDim()),
+                          "gdn decode: %s differ from single steps in a verify", name.c_str());
+            report.expect(same(verified.states, afterAccepted.states),
+                          "gdn decode: a verify of %s does not store the state behind the accepted", name.c_str());
+            report.expect(same(replayed.states, singly.states), "gdn decode: replaying %s differs from single steps",
+                          name.c_str());
+        }
+    }
+}
+
 void checkGdnDecode(Report& report)
 {
     checkConv(report);
@@ -286,6 +375,7 @@ void checkGdnDecode(Report& report)
             compare(report, name, toFloat(outputs[i].download()), wantOutputs[i], 6e-3); // two roundings to bf16
         }
     }
+    checkGdnRowsTogether(report);
     checkGdnKeep(report);
     GdnLayer odd{2, 3, nullptr, nullptr, nullptr, 1e-6f};
     report.expect(launchGdnDecode(nullptr, 1, odd, nullptr) == cudaErrorInvalidValue,
