@@ -335,7 +335,9 @@ cudaError_t launchW4Gemm(MatrixView<const __nv_bfloat16> x, const W4Matrix& weig
     if (workspace.path == W4Path::Auto && deviceHasW4Ring()) {
         const std::int64_t stages = std::int64_t{(args.tiles + 1) / 2} * args.groups;
         const int blocks = static_cast<int>(std::min<std::int64_t>(workspace.blocks, (stages + 1) / 2));
-        if (x.rows > w4RingBest && deviceHasW4Warpgroups())
+        const bool many =
+            x.rows > 2 * w4RingBest || (x.rows > w4RingBest && stages >= std::int64_t{w4RingUnits} * blocks);
+        if (many && deviceHasW4Warpgroups())
             return launchW4GemmWarpgroups(args, blocks, stream);
         for (int first = 0; first < x.rows; first += w4RingRows) {
             args.rows = std::min(w4RingRows, x.rows - first);

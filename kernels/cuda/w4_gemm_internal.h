@@ -61,8 +61,9 @@ __device__ __forceinline__ float w4AddResidual(const W4GemmArgs& args, int row, 
     return rounded;
 }
 
-inline constexpr int w4RingRows = 32; ///< rows of one launchW4GemmRing()
-inline constexpr int w4RingBest = 16; ///< up to which it is the faster one where there are warpgroups
+inline constexpr int w4RingRows = 32;  ///< rows of one launchW4GemmRing()
+inline constexpr int w4RingBest = 8;   ///< up to which it is the faster one where there are warpgroups
+inline constexpr int w4RingUnits = 20; ///< and up to twice as many rows where a block has less than this of 256 x 128
 
 /// Whether the current device has sm_90's copies and the shared memory that they are used with (sm_120 has less).
 bool deviceHasW4Ring();
@@ -73,7 +74,7 @@ cudaError_t launchW4GemmRing(const W4GemmArgs& args, int blocks, cudaStream_t st
 /// Whether the current device has products of warpgroups, which are compiled for sm_90a alone.
 bool deviceHasW4Warpgroups();
 
-/// More than w4RingBest rows, up to w4MaxRows; the bits of launchW4GemmRing().
+/// Up to w4MaxRows rows; the bits of launchW4GemmRing().
 cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream);
 
 } // namespace octavo::kernels::cuda

@@ -3,7 +3,7 @@
 /// W4A16 on sm_90a. A block's stages (256 outputs x 128 inputs: two units of weights and the same inputs of every row)
 /// are filled by two threads, one for the weights and one for the inputs, and emptied by two warpgroups, a unit each.
 /// Weights become bf16 in registers, once for all rows; inputs are read where they lie. Another warp finds the rows'
-/// scales where a norm's is left to the product.
+/// scales where a norm's is left to the product. Rows come in widths of eight, as every eight cost a unit time.
 ///
 /// Sums of a block's even and odd units are kept apart and meet where a tile ends.
 
@@ -12,7 +12,7 @@
 #include "kernels/cuda/device_utils.cuh"
 #include "kernels/cuda/tensor_map.h"
 #include "kernels/cuda/w4_gemm_sm90.cuh"
-#include "kernels/cuda/wgmma.cuh"
+#include "kernels/cuda/w4_gemm_unit.cuh"
 
 namespace octavo::kernels::cuda
 {
@@ -32,62 +32,6 @@ struct Layout {
     static constexpr int scalesOffset = barrierOffset + (2 * Stages + 1) * 8 + 8;
     static constexpr int bytes = scalesOffset + rows * 4 + 1024; // the last to begin on 1024
 };
-
-/// 16 outputs' weights of 64 inputs, as A fragments of four products.
-using Fragments = uint32_t[4][4];
-
-[[maybe_unused]] __device__ __forceinline__ void loadFragments(Fragments& a, unsigned codes)
-{
-    const uint4 bits = loadShared16(codes);
-    const uint32_t words[4] = {bits.x, bits.y, bits.z, bits.w};
-#pragma unroll
-    for (int step = 0; step < 4; ++step)
-        wordToFragment(words[step], a[step]);
-}
-
-/// partial += (or =) the fragments' weights times 64 inputs; goes on while the caller does.
-template <int RowTiles>
-__device__ __forceinline__ void startProducts(float (&partial)[RowTiles][4], const Fragments& a, unsigned inputs,
-                                              bool add)
-{
-    // Lane 0's, which is every lane's: the compiler then keeps it in the registers that products want it in.
-    const uint64_t matrix = wgmmaMatrix(__shfl_sync(fullMask, inputs, 0), 16);
-    wgmmaBegin();
-#pragma unroll
-    for (int step = 0; step < 4; ++step)
-        wgmmaWeights(partial, a[step], matrix + step * 2, add || step > 0); // 32 bytes on, in sixteens
-    wgmmaCommit();
-}
-
-/// sums += the weights of a unit, scaled, times its inputs. `ahead` holds the unit's first fragments, and the next
-/// unit's in the end: next() gives where their codes are, once they have come; release() once the stage has been read.
-template <int RowTiles, typename Next, typename Release>
-__device__ __forceinline__ void addUnit(float (&sums)[2][RowTiles][4], Fragments& ahead, unsigned inputs,
-                                        unsigned codes, unsigned scalesAt, Next&& next, Release&& release)
-{
-    const uint2 scaleBits = loadShared8(scalesAt);
-#pragma unroll
-    for (int r = 0; r < 2; ++r) {
-        float partial[RowTiles][4];
-        wgmmaHold(partial);
-        startProducts(partial, ahead, inputs, false);
-        Fragments second;
-        loadFragments(second, codes + 4096 + r * 512);
-        startProducts(partial, second, inputs + RowTiles * 1024, true);
-        wgmmaWait<1>();
-        loadFragments(ahead, r == 0 ? codes + 512 : next());
-        wgmmaWait<0>();
-        wgmmaHold(partial);
-        if (r == 1)
-            release();
-        const float2 scales = __half22float2(*reinterpret_cast<const __half2*>(r == 0 ? &scaleBits.x : &scaleBits.y));
-#pragma unroll
-        for (int t = 0; t < RowTiles; ++t)
-#pragma unroll
-            for (int i = 0; i < 4; ++i)
-                sums[r][t][i] += partial[t][i] * (i < 2 ? scales.x : scales.y);
-    }
-}
 
 template <int RowTiles, int Stages>
 __global__ void __launch_bounds__(threads, 1)
@@ -172,14 +116,13 @@ __global__ void __launch_bounds__(threads, 1)
         };
         unsigned stage = begin < end ? waitForStage() : base;
         int left = end - begin;
-        Fragments ahead;
-        loadFragments(ahead, stage + codesOffset);
+        Weights<RowTiles> weights(stage + codesOffset);
         const auto add = [&](float(&sums)[2][RowTiles][4]) {
             const unsigned current = stage, empty = emptyBarrier(at.slot);
             at.advance();
             --left;
-            addUnit(
-                sums, ahead, current, current + codesOffset, current + scalesOffset,
+            weights.addUnit(
+                sums, current, current + codesOffset, current + scalesOffset,
                 [&] {
                     if (left > 0)
                         stage = waitForStage();
@@ -217,8 +160,8 @@ __global__ void __launch_bounds__(threads, 1)
 #pragma unroll
                 for (int t = 0; t < RowTiles; ++t)
 #pragma unroll
-                    for (int i = 0; i < 4; ++i)
-                        sums[r][t][i] = (sums[r][t][i] + odd[r][t][i]) * codeFactor;
+                    for (int i = 0; i < 4; ++i) // never one operation with a product before: bits would differ
+                        sums[r][t][i] = __fadd_rn(sums[r][t][i], odd[r][t][i]) * codeFactor;
             finishTile(args, division, sums, tile, warp, scales, scalesBarrier);
         }
     }
@@ -247,9 +190,23 @@ bool deviceHasW4Warpgroups()
 
 cudaError_t launchW4GemmWarpgroups(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
-    if (args.rows <= 32)
+    switch ((args.rows + 7) / 8) {
+    case 1:
+    case 2:
+        return launch<2, 10>(args, blocks, stream);
+    case 3:
+        return launch<3, 9>(args, blocks, stream);
+    case 4:
         return launch<4, 8>(args, blocks, stream);
-    return launch<8, 6>(args, blocks, stream);
+    case 5:
+        return launch<5, 7>(args, blocks, stream);
+    case 6:
+        return launch<6, 7>(args, blocks, stream);
+    case 7:
+        return launch<7, 6>(args, blocks, stream);
+    default:
+        return launch<8, 6>(args, blocks, stream);
+    }
 }
 
 } // namespace octavo::kernels::cuda

@@ -109,38 +109,53 @@ __device__ __forceinline__ void wgmma64x256(float (&s)[32][4], const uint32_t (&
 #endif
 }
 
-/// s += (or =) A B^T: A 64 x 16 in registers, B N x 16 with its columns summed over, N = 32 or 64.
-__device__ __forceinline__ void wgmmaWeights(float (&s)[4][4], const uint32_t (&a)[4], uint64_t b, bool add)
-{
-#ifdef OCTAVO_WGMMA
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.ne.b32 p, %21, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n32k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15}, "
-                 "{%16, %17, %18, %19}, %20, p, 1, 1, 0;\n"
-                 "}\n"
-                 : OCTAVO_SUM16(s, 0)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)));
-#endif
-}
+// clang-format off
+#define OCTAVO_NAMES8 "%0, %1, %2, %3, %4, %5, %6, %7"
+#define OCTAVO_NAMES16 OCTAVO_NAMES8 ", %8, %9, %10, %11, %12, %13, %14, %15"
+#define OCTAVO_NAMES24 OCTAVO_NAMES16 ", %16, %17, %18, %19, %20, %21, %22, %23"
+#define OCTAVO_NAMES32 OCTAVO_NAMES24 ", %24, %25, %26, %27, %28, %29, %30, %31"
 
-__device__ __forceinline__ void wgmmaWeights(float (&s)[8][4], const uint32_t (&a)[4], uint64_t b, bool add)
-{
+/// s += (or =) A B^T: A 64 x 16 in registers, B Columns x 16 with its columns summed over, Columns = 8 * Tiles. After
+/// the names of the sums come those of what else the instruction reads: A, B, whether to add.
+#define OCTAVO_WEIGHTS(Tiles, Columns, Names, A0, A1, A2, A3, B, Add, ...)                                           \
+    __device__ __forceinline__ void wgmmaWeights(float (&s)[Tiles][4], const uint32_t (&a)[4], uint64_t b, bool add) \
+    {                                                                                                                \
+        OCTAVO_IF_WGMMA(                                                                                             \
+        asm volatile("{\n"                                                                                           \
+                     ".reg .pred p;\n"                                                                               \
+                     "setp.ne.b32 p, " Add ", 0;\n"                                                                  \
+                     "wgmma.mma_async.sync.aligned.m64n" Columns "k16.f32.bf16.bf16 {" Names "}, "                   \
+                     "{" A0 ", " A1 ", " A2 ", " A3 "}, " B ", p, 1, 1, 0;\n"                                        \
+                     "}\n"                                                                                           \
+                     : __VA_ARGS__                                                                                   \
+                     : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)));)                          \
+    }
 #ifdef OCTAVO_WGMMA
-    asm volatile("{\n"
-                 ".reg .pred p;\n"
-                 "setp.ne.b32 p, %37, 0;\n"
-                 "wgmma.mma_async.sync.aligned.m64n64k16.f32.bf16.bf16 "
-                 "{%0, %1, %2, %3, %4, %5, %6, %7, %8, %9, %10, %11, %12, %13, %14, %15, "
-                 "%16, %17, %18, %19, %20, %21, %22, %23, %24, %25, %26, %27, %28, %29, %30, %31}, "
-                 "{%32, %33, %34, %35}, %36, p, 1, 1, 0;\n"
-                 "}\n"
-                 : OCTAVO_SUM16(s, 0), OCTAVO_SUM16(s, 4)
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "l"(b), "r"(int(add)));
+#define OCTAVO_IF_WGMMA(...) __VA_ARGS__
+#else
+#define OCTAVO_IF_WGMMA(...)
 #endif
-}
 
+OCTAVO_WEIGHTS(2, "16", OCTAVO_NAMES8, "%8", "%9", "%10", "%11", "%12", "%13", OCTAVO_SUM4(s, 0), OCTAVO_SUM4(s, 1))
+OCTAVO_WEIGHTS(3, "24", OCTAVO_NAMES8 ", %8, %9, %10, %11", "%12", "%13", "%14", "%15", "%16", "%17",
+               OCTAVO_SUM4(s, 0), OCTAVO_SUM4(s, 1), OCTAVO_SUM4(s, 2))
+OCTAVO_WEIGHTS(4, "32", OCTAVO_NAMES16, "%16", "%17", "%18", "%19", "%20", "%21", OCTAVO_SUM16(s, 0))
+OCTAVO_WEIGHTS(5, "40", OCTAVO_NAMES16 ", %16, %17, %18, %19", "%20", "%21", "%22", "%23", "%24", "%25",
+               OCTAVO_SUM16(s, 0), OCTAVO_SUM4(s, 4))
+OCTAVO_WEIGHTS(6, "48", OCTAVO_NAMES24, "%24", "%25", "%26", "%27", "%28", "%29",
+               OCTAVO_SUM16(s, 0), OCTAVO_SUM4(s, 4), OCTAVO_SUM4(s, 5))
+OCTAVO_WEIGHTS(7, "56", OCTAVO_NAMES24 ", %24, %25, %26, %27", "%28", "%29", "%30", "%31", "%32", "%33",
+               OCTAVO_SUM16(s, 0), OCTAVO_SUM4(s, 4), OCTAVO_SUM4(s, 5), OCTAVO_SUM4(s, 6))
+OCTAVO_WEIGHTS(8, "64", OCTAVO_NAMES32, "%32", "%33", "%34", "%35", "%36", "%37",
+               OCTAVO_SUM16(s, 0), OCTAVO_SUM16(s, 4))
+// clang-format on
+
+#undef OCTAVO_IF_WGMMA
+#undef OCTAVO_WEIGHTS
+#undef OCTAVO_NAMES32
+#undef OCTAVO_NAMES24
+#undef OCTAVO_NAMES16
+#undef OCTAVO_NAMES8
 #undef OCTAVO_SUM16
 #undef OCTAVO_SUM4
 

@@ -73,7 +73,7 @@ private:
 /// often, and now and then one is late.
 void checkFarWeights(Report& report, Random& random)
 {
-    constexpr int outFeatures = 16384, inFeatures = 2048, mostRows = 32;
+    constexpr int outFeatures = 16384, inFeatures = 2048, mostRows = 64;
     const std::vector<std::uint8_t> units = randomLinear(random, outFeatures, inFeatures).units;
     const DeviceArray<std::uint8_t> onDevice(units);
     DeviceArray<std::uint8_t> everythingElse(std::size_t(300) << 20);
@@ -84,7 +84,8 @@ void checkFarWeights(Report& report, Random& random)
     referenceW4Gemm(x.data(), 1, units.data(), outFeatures, inFeatures, want.data());
     for (const int blocks : {8, multiprocessors()}) {
         const Workspace workspace(blocks);
-        for (const int count : {1, 8, 9, 32}) {
+        std::vector<float> alone;
+        for (const int count : {1, 8, 9, 16, 24, 32, 40, 64}) {
             std::vector<float> first;
             for (int turn = 0; turn < 5; ++turn) {
                 everythingElse.poison();
@@ -94,6 +95,8 @@ void checkFarWeights(Report& report, Random& random)
                                             GemmOutput::Float, workspace.view(), nullptr));
                 std::vector<float> got = y.download();
                 got.resize(std::size_t(count) * outFeatures);
+                if (count == 1 && turn == 0)
+                    alone = got;
                 if (turn == 0)
                     compare(report, "w4 gemm, far weights", {got.begin(), got.begin() + outFeatures}, want, 1e-5);
                 else
@@ -101,6 +104,8 @@ void checkFarWeights(Report& report, Random& random)
                 if (turn == 0)
                     first = std::move(got);
             }
+            report.expect(std::equal(alone.begin(), alone.end(), first.begin()),
+                          "w4 gemm, far weights: a row has other bits among %d than alone", count);
         }
     }
 }
@@ -196,7 +201,7 @@ void checkCloseProducts(Report& report, Random& random, const Workspace& workspa
     DeviceArray<__nv_bfloat16> zeros(std::size_t(64) * 5120);
     zeros.zero();
     std::vector<Product> products;
-    for (const int rows : {1, 64, 8, 33, 16, 32, 3, 17})
+    for (const int rows : {1, 64, 8, 33, 16, 32, 48, 3, 56, 17})
         for (int linear = 0; linear < 3; ++linear)
             products.push_back({linear, rows, (rows + linear) % 5 == 0});
     std::vector<DeviceArray<float>> together, alone;
@@ -249,7 +254,7 @@ void checkW4Gemm(Report& report)
 
         for (const Workspace* workspace : workspaces) {
             std::vector<float> widest;
-            for (const int rows : {64, 33, 32, 17, 16, 9, 8, 7, 3, 1, 0}) {
+            for (const int rows : {64, 56, 48, 40, 33, 32, 24, 17, 16, 9, 8, 7, 3, 1, 0}) {
                 const std::string name = "w4 gemm M=" + std::to_string(rows) + " N=" + std::to_string(outFeatures) +
                                          " K=" + std::to_string(inFeatures);
                 DeviceArray<float> y(std::size_t(65) * stride);
