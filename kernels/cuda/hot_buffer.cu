@@ -25,12 +25,6 @@ __device__ __forceinline__ int claim(int thread)
     return INT_MIN + thread;
 }
 
-/// A row id on its way: the token's place among the misses, until its slot is known.
-__device__ __forceinline__ int expected(int miss)
-{
-    return -2 - miss;
-}
-
 __device__ __forceinline__ int picksOf(const HotLookup& l, const HotList& list)
 {
     return min(*list.numPicks, min(l.slots, hotMaxPicks));
@@ -85,42 +79,81 @@ __device__ __forceinline__ void makeRoom(const HotLookup& l, int misses, int* sc
     }
 }
 
-/// The whole lookup of a single list.
-__device__ __forceinline__ void lookUpOne(const HotLookup& l, int* scratch, int* lastVisited)
+/// Ranks of the set flags of all threads, round by round; returns their number. By all lookupThreads threads. Scratch:
+/// (mostRounds + 1, 32), 16-byte aligned.
+__device__ __forceinline__ int ranksOf(const bool (&flags)[mostRounds], int (&ranks)[mostRounds], int (*scratch)[32])
 {
-    const HotList list = l.lists[0];
+    static_assert(mostRounds == 4 && lookupThreads == 1024, "a lane of the first warp has four of the counts");
+    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r) {
+        const unsigned ballot = __ballot_sync(fullMask, flags[r]);
+        ranks[r] = __popc(ballot & ((1u << lane) - 1));
+        if (lane == 0)
+            scratch[r][warp] = __popc(ballot);
+    }
+    __syncthreads();
+    if (warp == 0) {
+        int4* counts = reinterpret_cast<int4*>(&scratch[0][0]) + lane;
+        const int4 own = *counts;
+        const int all = own.x + own.y + own.z + own.w;
+        int sum = all;
+#pragma unroll
+        for (int step = 1; step < 32; step <<= 1) {
+            const int other = __shfl_up_sync(fullMask, sum, step);
+            if (lane >= step)
+                sum += other;
+        }
+        const int lower = sum - all;
+        *counts = int4{lower, lower + own.x, lower + own.x + own.y, lower + own.x + own.y + own.z};
+        if (lane == 31)
+            scratch[mostRounds][0] = sum;
+    }
+    __syncthreads();
+#pragma unroll
+    for (int r = 0; r < mostRounds; ++r)
+        ranks[r] += scratch[r][warp];
+    return scratch[mostRounds][0];
+}
+
+/// The whole lookup of a single list.
+__device__ __forceinline__ void lookUpOne(const HotLookup& l, const HotList& list, int (*counts)[32], int* scratch,
+                                          int* lastVisited)
+{
     const int picks = picksOf(l, list);
-    int tokens[mostRounds], slots[mostRounds];
+    int tokens[mostRounds], slots[mostRounds], misses[mostRounds];
+    bool missing[mostRounds];
 #pragma unroll
     for (int r = 0; r < mostRounds; ++r)
         tokens[r] = pickOf(r) < picks ? list.picks[pickOf(r)] : -1;
 #pragma unroll
     for (int r = 0; r < mostRounds; ++r)
         slots[r] = tokens[r] >= 0 ? l.slotOfToken[tokens[r]] : 0;
-    int misses = 0;
 #pragma unroll
-    for (int r = 0; r < mostRounds; ++r) {
-        if (r * lookupThreads >= picks)
-            break;
-        int found;
-        const bool missing = slots[r] == -1;
-        const int miss = misses + rankOf(missing, scratch, found);
-        misses += found;
-        if (missing) {
-            l.missTokens[miss] = tokens[r];
-            slots[r] = expected(miss);
-        } else if (tokens[r] >= 0) {
-            l.marks[slots[r]] = inUse;
+    for (int r = 0; r < mostRounds; ++r)
+        missing[r] = slots[r] == -1;
+    const int allMisses = ranksOf(missing, misses, counts);
+    if (allMisses == 0 && threadIdx.x == 0)
+        *l.numMisses = 0;
+    if (allMisses > 0) {
+#pragma unroll
+        for (int r = 0; r < mostRounds; ++r) {
+            if (missing[r])
+                l.missTokens[misses[r]] = tokens[r];
+            else if (tokens[r] >= 0)
+                l.marks[slots[r]] = inUse;
         }
+        makeRoom(l, allMisses, scratch, lastVisited);
+#pragma unroll
+        for (int r = 0; r < mostRounds; ++r)
+            slots[r] = missing[r] ? l.missSlots[misses[r]] : slots[r];
     }
-    makeRoom(l, misses, scratch, lastVisited);
 #pragma unroll
     for (int r = 0; r < mostRounds; ++r) {
         if (tokens[r] < 0)
             continue;
-        const int slot = slots[r] < 0 ? l.missSlots[expected(slots[r])] : slots[r];
-        list.rowIds[pickOf(r)] = slot;
-        l.marks[slot] = 1;
+        list.rowIds[pickOf(r)] = slots[r];
+        l.marks[slots[r]] = 1;
     }
 }
 
@@ -278,14 +311,18 @@ __device__ __forceinline__ void answerAll(const HotLookup& l, Lists& taken)
 
 __global__ void __launch_bounds__(lookupThreads) hotLookupKernel(const HotLookup* lookups)
 {
+    __shared__ __align__(16) int counts[mostRounds + 1][32];
     __shared__ int scratch[33];
     __shared__ int lastVisited;
     __shared__ Lists taken;
     allowDependentLaunch();
     const HotLookup l = lookups[blockIdx.x];
+    HotList only{};
+    if (l.numLists == 1)
+        only = l.lists[0];
     waitForPreviousKernel();
     if (l.numLists == 1) {
-        lookUpOne(l, scratch, &lastVisited);
+        lookUpOne(l, only, counts, scratch, &lastVisited);
         return;
     }
     const int misses = collectMisses(l, taken, scratch);

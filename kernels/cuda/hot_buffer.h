@@ -42,7 +42,8 @@ struct HotLookup {
 
 /// Finds the picks and makes room for those that are missing: tables are updated, rows not yet copied.
 /// Stream   enqueues on `stream` one block per lookup, after one per list where maxLists is more than 1; maxLists: no
-///          lookup has more. No lookups do nothing.
+///          lookup has more. No lookups do nothing. `lookups` and their lists' entries are read while the kernel before
+///          still runs.
 [[nodiscard]] cudaError_t launchHotLookup(const HotLookup* lookups, int numLookups, int maxLists, cudaStream_t stream);
 
 /// One sequence's misses to copy; an array of these lies on the device.
