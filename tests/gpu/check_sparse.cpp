@@ -15,7 +15,9 @@ using namespace kernels::cuda;
 void checkAttentionInput(Report& report)
 {
     Random random(33);
-    for (const auto& [heads, kvHeads, rows] : {std::tuple{24, 4, 8}, {4, 2, 3}, {8, 1, 64}, {3, 3, 1}}) {
+    // So few rows that every block has a multiprocessor, then so many that they share them.
+    for (const auto& [heads, kvHeads, rows] :
+         {std::tuple{24, 4, 8}, {4, 2, 3}, {8, 1, 64}, {3, 3, 1}, {24, 4, 64}, {8, 1, 200}}) {
         const int stride = (2 * heads + 2 * kvHeads) * 256, tiles = 20;
         const auto floats = [&](std::size_t count, double scale) {
             std::vector<float> values(count);
