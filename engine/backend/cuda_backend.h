@@ -150,6 +150,7 @@ private:
         std::vector<Side> sides;
         bool verifies = false; ///< some rows wait for commit()
         bool decode = false;
+        bool dense = false;          ///< some rows attend to all tokens
         int maxSplits = 0;           ///< of attention, rounded up
         std::int64_t pickTokens = 0; ///< that a sparse row may pick from, rounded up
         auto operator<=>(const PassShape&) const = default;

@@ -193,6 +193,7 @@ void CudaBackend::fillAttention(std::span<const Part> parts, std::span<const std
                 fetch(p, query, 1, wave);
         } else {
             splits = std::max(splits, (position + rowsPerSplit) / rowsPerSplit);
+            shape.dense = true;
         }
     };
     if (together) {
@@ -501,7 +502,8 @@ Result<void> CudaBackend::attendSide(int attentionLayer, const PassShape& shape,
         begin.lookup += wave.sparse;
         for (int end = first + wave.rows, count = 0; first < end; first += count) {
             count = std::min(most, end - first);
-            const AttentionShape launch{count, heads, kvHeads, rowsPerSplit, shape.maxSplits};
+            const AttentionShape launch{count, heads, kvHeads, shape.dense ? rowsPerSplit : CudaSparse::rowsPerSplit,
+                                        shape.maxSplits};
             const std::int64_t offset = std::int64_t(first) * heads * kvHeadDim;
             const __nv_bfloat16* gate = rope.queryGate + kvHeadDim + first * rope.queryGateStride;
             OCTAVO_CHECK(

@@ -1,7 +1,7 @@
 #include "kernels/cuda/attention_decode.h"
 
+#include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/cuda_check.h"
-#include "kernels/cuda/device_utils.cuh"
 
 namespace octavo::kernels::cuda
 {
@@ -16,6 +16,10 @@ constexpr int stageBytes = liftsAt + tileRows * int(sizeof(float));
 constexpr int chunksPerRow = kvHeadBytes / 16;
 constexpr int maxGroup = 8; // query heads per KV head
 constexpr int partFloats = maxGroup * (kvHeadDim + 2);
+constexpr int ringBytes = warps * stages * stageBytes;
+static_assert(ringBytes >= (warps + 1) * partFloats * 4, "the rings hold the warps' sums at the end, and the split's");
+constexpr int clusterBlocks = 16, clusterSplits = 2 * clusterBlocks; // split s is of block s % 16
+constexpr int shortSplit = 256; // rows: two of them to a block take less time than a second kernel
 constexpr float toBase2 = 1.4426950408889634f;
 constexpr float scoreScale = 0.0625f * toBase2; // 256^-0.5, and to base 2
 
@@ -43,21 +47,90 @@ struct Accumulator {
     float maximum[2], sum[2]; // of heads 2 t, 2 t + 1
 };
 
-__global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRows* queries, const AttentionShape shape,
-                                                              const __nv_bfloat16* query, float* workspace)
+/// Where rows' gates are, and where their results go.
+struct Gating {
+    const __nv_bfloat16* gate;
+    int64_t stride, headStride;
+    __nv_bfloat16* out;
+};
+
+/// A value of a row, once all splits have met.
+__device__ __forceinline__ void storeGated(const Gating& gating, int64_t row, int heads, int head, int d, float value,
+                                           float sum, float gate)
 {
-    extern __shared__ __align__(128) uint8_t shared[];
+    gating.out[(row * heads + head) * kvHeadDim + d] =
+        __float2bfloat16_rn(sum > 0.0f ? value / sum * sigmoid(gate) : 0.0f);
+}
+
+__device__ __forceinline__ float gateAt(const Gating& gating, int64_t row, int head, int d)
+{
+    return __bfloat162float(gating.gate[row * gating.stride + head * gating.headStride + d]);
+}
+
+/// The same sums as mergeKernel(), by a cluster whose blocks hold the parts. `parts`: shared address of a block's first
+/// one. By all threads, of which each has at most one value.
+__device__ __forceinline__ void mergeInCluster(unsigned parts, int splits, int64_t row, const AttentionShape& shape,
+                                               const Gating& gating)
+{
+    __shared__ float2 numbers[clusterSplits][maxGroup]; // maxima and sums
+    const int groupHeads = shape.heads / shape.kvHeads;
+    constexpr int headValues = kvHeadDim / clusterBlocks; // that a block has of each head
+    static_assert(maxGroup * headValues <= warps * 32);
+    const int at = clusterRank() * groupHeads * headValues + int(threadIdx.x);
+    const bool has = int(threadIdx.x) < groupHeads * headValues;
+    const int inGroup = at / kvHeadDim, d = at % kvHeadDim, head = int(blockIdx.y) * groupHeads + inGroup;
+    const float gate = has ? gateAt(gating, row, head, d) : 0.0f;
+    clusterBarrier();
+    const auto partOf = [&](int s) { return clusterAddress(parts + s / clusterBlocks * ringBytes, s % clusterBlocks); };
+    float values[clusterSplits];
+#pragma unroll
+    for (int s = 0; s < clusterSplits; ++s)
+        values[s] = has && s < splits ? clusterLoad(partOf(s) + at * 4) : 0.0f;
+    for (int i = threadIdx.x; i < splits * groupHeads; i += int(blockDim.x)) {
+        const unsigned softmax = partOf(i / groupHeads) + (maxGroup * kvHeadDim + i % groupHeads) * 4;
+        numbers[i / groupHeads][i % groupHeads] = float2{clusterLoad(softmax), clusterLoad(softmax + maxGroup * 4)};
+    }
+    clusterArrive(); // no block ends before all have read its parts
+    __syncthreads();
+    if (has) {
+        float maximum = -INFINITY;
+        for (int s = 0; s < splits; ++s)
+            maximum = fmaxf(maximum, numbers[s][inGroup].x);
+        float value = 0.0f, sum = 0.0f;
+#pragma unroll
+        for (int s = 0; s < clusterSplits; ++s) {
+            if (s >= splits)
+                break;
+            const float factor = exp2f(numbers[s][inGroup].x - maximum);
+            sum += factor * numbers[s][inGroup].y;
+            value += factor * values[s];
+        }
+        storeGated(gating, row, shape.heads, head, d, value, sum, gate);
+    }
+    clusterWait();
+}
+
+/// Clustered: the blocks along x are a cluster and have two splits each, whose parts they put together; else a block
+/// has one and leaves its part in the work space.
+template <bool Clustered>
+__global__ void __launch_bounds__(warps * 32 * (Clustered ? 2 : 1))
+    attentionKernel(const AttentionRows* queries, const AttentionShape shape, const __nv_bfloat16* query,
+                    float* workspace, const Gating gating)
+{
+    extern __shared__ __align__(128) uint8_t rings[];
     allowDependentLaunch();
     const AttentionRows rows = queries[blockIdx.z];
     waitForPreviousKernel();
-    const int split = blockIdx.x;
+    const int half = Clustered ? int(threadIdx.x) / (warps * 32) : 0, thread = threadIdx.x % (warps * 32);
+    uint8_t* shared = rings + half * ringBytes;
+    const int split = half * clusterBlocks + blockIdx.x;
     const int rowsPerSplit = splitRows(rows, shape);
     const int firstRow = split * rowsPerSplit;
     const int total = rowCount(rows);
-    if (firstRow >= total)
+    if (!Clustered && firstRow >= total)
         return;
     const int endRow = min(total, firstRow + rowsPerSplit);
-    const int lane = threadIdx.x % 32, warp = threadIdx.x / 32;
+    const int lane = thread % 32, warp = thread / 32;
     const int g = lane / 4, t = lane % 4;
     const int kvHead = blockIdx.y;
     const int groupHeads = shape.heads / shape.kvHeads;
@@ -90,7 +163,7 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
         }
     }
 
-    const int tiles = (endRow - firstRow + tileRows - 1) / tileRows;
+    const int tiles = (max(endRow - firstRow, 0) + tileRows - 1) / tileRows;
     const auto load = [&](int tile, int slot) {
         if (tile < tiles) {
             const int base = firstRow + tile * tileRows;
@@ -255,7 +328,9 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
         }
     }
     __syncthreads();
-    float* part = workspace + ((int64_t(blockIdx.z) * shape.kvHeads + kvHead) * shape.maxSplits + split) * partFloats;
+    float* part =
+        Clustered ? reinterpret_cast<float*>(shared) + warps * partFloats
+                  : workspace + ((int64_t(blockIdx.z) * shape.kvHeads + kvHead) * shape.maxSplits + split) * partFloats;
     const float* all = reinterpret_cast<const float*>(shared);
     for (int head = 0; head < groupHeads; ++head) {
         float maximum = -INFINITY;
@@ -268,23 +343,25 @@ __global__ void __launch_bounds__(warps * 32) attentionKernel(const AttentionRow
             factor[w] = exp2f(all[w * partFloats + maxGroup * kvHeadDim + head] - maximum);
             sum += factor[w] * all[w * partFloats + maxGroup * kvHeadDim + maxGroup + head];
         }
-        for (int d = threadIdx.x; d < kvHeadDim; d += warps * 32) {
+        for (int d = thread; d < kvHeadDim; d += warps * 32) {
             float value = 0.0f;
 #pragma unroll
             for (int w = 0; w < warps; ++w)
                 value += factor[w] * all[w * partFloats + head * kvHeadDim + d];
             part[head * kvHeadDim + d] = value;
         }
-        if (threadIdx.x == 0) {
+        if (thread == 0) {
             part[maxGroup * kvHeadDim + head] = maximum;
             part[maxGroup * kvHeadDim + maxGroup + head] = sum;
         }
     }
+    if (Clustered)
+        mergeInCluster(sharedAddress(rings) + warps * partFloats * 4, (total + rowsPerSplit - 1) / rowsPerSplit,
+                       int64_t(blockIdx.z) + rows.shift, shape, gating);
 }
 
 __global__ void __launch_bounds__(kvHeadDim)
-    mergeKernel(const AttentionRows* queries, const AttentionShape shape, const float* workspace,
-                const __nv_bfloat16* gate, int64_t gateStride, int64_t gateHeadStride, __nv_bfloat16* out)
+    mergeKernel(const AttentionRows* queries, const AttentionShape shape, const float* workspace, const Gating gating)
 {
     allowDependentLaunch();
     const int head = blockIdx.x, query = blockIdx.y, d = threadIdx.x;
@@ -323,16 +400,14 @@ __global__ void __launch_bounds__(kvHeadDim)
         value += numbers[s].x * part[int64_t(s) * partFloats];
     }
     const int row = query + rows.shift;
-    const float g = __bfloat162float(gate[row * gateStride + head * gateHeadStride + d]);
-    out[(int64_t(row) * shape.heads + head) * kvHeadDim + d] =
-        __float2bfloat16_rn(sum > 0.0f ? value / sum * sigmoid(g) : 0.0f);
+    storeGated(gating, row, shape.heads, head, d, value, sum, gateAt(gating, row, head, d));
 }
 
 } // namespace
 
 cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShape& shape, const __nv_bfloat16* query,
                                   const __nv_bfloat16* gate, std::int64_t gateStride, std::int64_t gateHeadStride,
-                                  float* workspace, __nv_bfloat16* out, cudaStream_t stream)
+                                  float* workspace, __nv_bfloat16* out, cudaStream_t stream, AttentionWay way)
 {
     if (shape.queries < 0 || shape.kvHeads <= 0 || shape.heads % shape.kvHeads != 0 ||
         shape.heads / shape.kvHeads > maxGroup || shape.heads <= 0 || shape.rowsPerSplit <= 0 ||
@@ -340,14 +415,21 @@ cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShap
         return cudaErrorInvalidValue;
     if (shape.queries == 0)
         return cudaSuccess;
-    constexpr int sharedBytes = warps * stages * stageBytes;
-    static_assert(sharedBytes >= warps * partFloats * 4, "the rings hold the warps' sums at the end");
-    OCTAVO_CUDA_TRY(cudaFuncSetAttribute(attentionKernel, cudaFuncAttributeMaxDynamicSharedMemorySize, sharedBytes));
-    OCTAVO_CUDA_TRY(launchDependent(attentionKernel, dim3(shape.maxSplits, shape.kvHeads, shape.queries), warps * 32,
-                                    sharedBytes, stream, rows, shape, query, workspace));
+    const Gating gating{gate, gateStride, gateHeadStride, out};
+    const int mostSplits = shape.rowsPerSplit <= shortSplit ? clusterSplits : clusterBlocks;
+    if (way == AttentionWay::Best && shape.maxSplits <= mostSplits && deviceHasSm90()) {
+        const dim3 grid(clusterBlocks, shape.kvHeads, shape.queries);
+        const int room = clusterRoom(attentionKernel<true>, clusterBlocks, 2 * warps * 32, 2 * ringBytes);
+        if (room >= shape.kvHeads * shape.queries) // else some would wait for others to end
+            return launchDependentClusters(attentionKernel<true>, grid, 2 * warps * 32, 2 * ringBytes, stream, rows,
+                                           shape, query, workspace, gating);
+    }
+    OCTAVO_CUDA_TRY(
+        cudaFuncSetAttribute(attentionKernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, ringBytes));
+    OCTAVO_CUDA_TRY(launchDependent(attentionKernel<false>, dim3(shape.maxSplits, shape.kvHeads, shape.queries),
+                                    warps * 32, ringBytes, stream, rows, shape, query, workspace, gating));
     OCTAVO_CUDA_TRY(launchDependent(mergeKernel, dim3(shape.heads, shape.queries), kvHeadDim,
-                                    shape.maxSplits * int(sizeof(float2)), stream, rows, shape, workspace, gate,
-                                    gateStride, gateHeadStride, out));
+                                    shape.maxSplits * int(sizeof(float2)), stream, rows, shape, workspace, gating));
     return cudaGetLastError();
 }
 

@@ -34,10 +34,16 @@ struct AttentionRows {
 struct AttentionShape {
     int queries = 0; ///< rows of the batch
     int heads = 0;
-    int kvHeads = 0; ///< heads / kvHeads at most 8
-    int rowsPerSplit =
-        0; ///< a multiple of 64. Part of the result's rounding, so it may depend on a query's own length only
+    int kvHeads = 0;      ///< heads / kvHeads at most 8
+    int rowsPerSplit = 0; ///< a multiple of 64. Part of the result's rounding, so it may depend on a query's own length
+                          ///< only. Where all queries have one of their own, the largest
     int maxSplits = 0; ///< no query has more than rowsPerSplit * maxSplits rows; at most 4096
+};
+
+/// How splits meet. Both ways give the same bits.
+enum class AttentionWay {
+    Best,   ///< in the launch itself, by clusters of blocks, where sm_90 has room for all of them at once
+    Kernels ///< in a second kernel
 };
 
 /// Floats of work space: for each split its sums and its two softmax numbers per head.
@@ -54,11 +60,12 @@ constexpr std::size_t attentionWorkspaceFloats(const AttentionShape& shape)
 /// Numerics codes exact in bf16, scales in fp32 on the partial sums of 64; softmax in fp32; weights rounded to bf16
 ///          before they meet the values. A query of no rows gives zeros.
 /// Errors   cudaErrorInvalidValue for shapes that do not fit.
-/// Stream   enqueues two kernels on `stream`; queries == 0 does nothing.
+/// Stream   enqueues one or two kernels on `stream`; queries == 0 does nothing.
 [[nodiscard]] cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShape& shape,
                                                 const __nv_bfloat16* query, const __nv_bfloat16* gate,
                                                 std::int64_t gateStride, std::int64_t gateHeadStride, float* workspace,
-                                                __nv_bfloat16* out, cudaStream_t stream);
+                                                __nv_bfloat16* out, cudaStream_t stream,
+                                                AttentionWay way = AttentionWay::Best);
 
 /// One head in double on the host; keys, values: (count, 256); lifts: (count), or null.
 void referenceAttentionHead(const float* query, const float* gate, const float* keys, const float* values,

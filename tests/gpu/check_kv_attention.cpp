@@ -46,8 +46,80 @@ void checkKvRows(Report& report)
     }
 }
 
+namespace
+{
+
+/// Splits that meet in their launch against a second kernel: the same bits, from none to as many as meet so.
+void checkMeetings(Report& report)
+{
+    Random random(36);
+    constexpr int poolRows = 5000;
+    for (const auto& [heads, kvHeads] : {std::pair{24, 4}, {8, 1}, {3, 3}, {4, 2}}) {
+        const std::size_t rowBytes = std::size_t(kvHeads) * kvHeadBytes;
+        std::vector<std::uint8_t> pool(poolRows * rowBytes);
+        for (auto& byte : pool)
+            byte = std::uint8_t(random.bits());
+        for (std::size_t i = 0; i < pool.size(); i += kvHeadBytes) {
+            for (int scale = 0; scale < 8; ++scale) {
+                const __half value = __float2half(float(random.uniform(-0.05, 0.05)));
+                std::memcpy(&pool[i + 256 + 2 * std::size_t(scale)], &value, 2);
+            }
+        }
+        const DeviceArray<std::uint8_t> poolDevice(pool);
+        constexpr int most = 8192, shift = 1;
+        std::vector<std::int32_t> ids(most);
+        std::vector<float> lifts(most);
+        for (int i = 0; i < most; ++i) {
+            ids[std::size_t(i)] = random.below(poolRows);
+            lifts[std::size_t(i)] = i % 3 ? float(random.uniform(0.0, 7.0)) : 0.0f;
+        }
+        const DeviceArray<std::int32_t> idsDevice(ids);
+        const DeviceArray<float> liftsDevice(lifts);
+        const std::size_t width = std::size_t(heads) * 256;
+        const DeviceArray<__nv_bfloat16> query(toBf16(randomBf16(random, (1 + shift) * width)));
+        const DeviceArray<__nv_bfloat16> gate(toBf16(randomBf16(random, 2 * (1 + shift) * width)));
+        for (const auto& [count, rowsPerSplit] : {std::pair{0, 256},
+                                                  {1, 256},
+                                                  {255, 64},
+                                                  {257, 256},
+                                                  {3136, 256},
+                                                  {4097, 256},
+                                                  {4672, 256},
+                                                  {8192, 256},
+                                                  {8192, 512}}) {
+            AttentionRows rows;
+            rows.rows = poolDevice.data();
+            rows.rowIds = idsDevice.data();
+            rows.count = count;
+            rows.lifts = liftsDevice.data();
+            rows.shift = shift;
+            const DeviceArray<AttentionRows> rowsDevice(std::vector<AttentionRows>{rows});
+            const AttentionShape shape{1, heads, kvHeads, rowsPerSplit,
+                                       std::max(1, (count + rowsPerSplit - 1) / rowsPerSplit)};
+            DeviceArray<float> workspace(attentionWorkspaceFloats(shape));
+            DeviceArray<__nv_bfloat16> out((1 + shift) * width);
+            const auto attend = [&](AttentionWay way) {
+                out.poison();
+                workspace.poison();
+                OCTAVO_REQUIRE(launchAttentionDecode(rowsDevice.data(), shape, query.data(), gate.data() + 256,
+                                                     2 * std::int64_t(width), 512, workspace.data(), out.data(),
+                                                     nullptr, way));
+                const std::vector<__nv_bfloat16> got = out.download();
+                return std::vector<__nv_bfloat16>(got.begin() + std::ptrdiff_t(shift * width), got.end());
+            };
+            const std::vector<__nv_bfloat16> want = attend(AttentionWay::Kernels), got = attend(AttentionWay::Best);
+            report.expect(std::memcmp(got.data(), want.data(), width * sizeof(__nv_bfloat16)) == 0,
+                          "attention heads=%d/%d: %d rows by splits of %d depend on how splits meet", heads, kvHeads,
+                          count, rowsPerSplit);
+        }
+    }
+}
+
+} // namespace
+
 void checkAttentionDecode(Report& report)
 {
+    checkMeetings(report);
     Random random(6);
     struct Case {
         int heads, kvHeads, rowsPerSplit;
