@@ -94,7 +94,7 @@ Result<CudaSparse> CudaSparse::create(const ModelConfig& config, std::uint64_t m
     at.logSums = work.add(std::int64_t{sketchChunks(tokens)} * config.numHeads * std::int64_t(sizeof(float2)));
     at.lines = work.add(config.numHeads * std::int64_t(sizeof(float2)));
     at.groupKeys = work.add(groups * 4);
-    at.histogram = work.add(sketchBins * 4);
+    at.histogram = work.add(sketchMeetingWords * 4);
     at.candidates = work.add(sketchCandidates(sparse.m_mostPicks) * std::int64_t(sizeof(uint2)));
     at.counters = work.add(4 * 4);
     const std::int64_t most = sparse.m_mostPicks;

@@ -35,10 +35,11 @@ inline constexpr int sketchMaxColumns = 48;     ///< rows of a sequence x heads 
 inline constexpr int sketchMaxTokens = 1 << 18; ///< highest token + 1
 inline constexpr int sketchMaxPicks = 4096;     ///< of a query
 inline constexpr int sketchBins = 1024;         ///< of ten bits of a key
+inline constexpr int sketchMeetingWords = 4096; ///< in which the blocks of a query meet
 inline constexpr int sketchKeyUnit = 1 << 26;   ///< of a key: a nat
 
-/// Tokens whose keys are kept for a query: all those of half as many groups more than picks. Beyond that its last
-/// kernel scores anew; only keys that are equal bring it there.
+/// Tokens whose keys are kept for a query: all those of half as many groups more than picks. Beyond that the last of
+/// three kernels scores anew; only keys that are equal bring it there.
 __host__ __device__ constexpr std::int64_t sketchCandidates(int k)
 {
     return std::int64_t{k + 1 + k / 2} * sketchGroupTokens;
@@ -85,13 +86,19 @@ struct SketchQuery {
     float2* logSums;          ///< (sketchChunks(end), heads): maximum and sum of each chunk, work space
     float2* lines;            ///< (heads): what turns a product into a log share, work space
     std::uint32_t* groupKeys; ///< (capacityTiles * 2), work space
-    std::uint32_t* histogram; ///< (sketchBins): zero at the start and again afterwards
+    std::uint32_t* histogram; ///< (sketchMeetingWords), 8-byte aligned: zero before the first launch, then left alone
     uint2* candidates;        ///< (sketchCandidates(k)), work space: keys and tokens
     std::int32_t* counters;   ///< (4): zero at the start; the last counts selections that scored all groups at the end
     std::int32_t* picks;      ///< (k): out, ascending
     std::int32_t* numPicks;   ///< out: min(k, sketchMaxPicks, end - begin)
     float* lifts = nullptr;   ///< (k): out, of each pick, for picks by priority; null: the largest keys are picked
     std::uint32_t floorKey = 0; ///< keys below count as this
+};
+
+/// How launchSketchPick() gets from sums to picks. Both ways give the same bits.
+enum class SketchWay {
+    Best,   ///< in one launch for one or two queries on sm_90
+    Kernels ///< in three
 };
 
 /// Consecutive queries of one sequence, which share one reading of its sketch: same `sketch` and `begin`, and ends that
@@ -120,11 +127,12 @@ struct SketchRows {
 ///          they depend on nothing else; rounded to fp16 before they become keys, sums and log-sum-exp in fp32. A query
 ///          gets the same picks whatever other rows it is read with.
 /// Errors   cudaErrorInvalidValue for heads or tokens that do not fit.
-/// Stream   enqueues four kernels on `stream`; maxTokens: no query's `end` is larger; maxRows: nor any count of `rows`.
-///          Queries that no rows name are left out of the reading. numQueries == 0 does nothing.
+/// Stream   enqueues two or four kernels on `stream`; maxTokens: no query's `end` is larger; maxRows: nor any count of
+///          `rows`. Queries that no rows name are left out of the reading. numQueries == 0 does nothing. Two launches
+///          may run beside each other, not more.
 [[nodiscard]] cudaError_t launchSketchPick(const SketchQuery* queries, int numQueries, const SketchRows* rows,
                                            int numRows, int maxRows, int heads, int kvHeads, std::int64_t maxTokens,
-                                           cudaStream_t stream);
+                                           cudaStream_t stream, SketchWay way = SketchWay::Best);
 
 /// Its first kernel alone: sums and maxima.
 [[nodiscard]] cudaError_t launchSketchScan(const SketchQuery* queries, const SketchRows* rows, int numRows, int maxRows,

@@ -121,6 +121,8 @@ struct Sequence {
         DeviceArray<uint2> candidates;
         DeviceArray<std::int32_t> counters{4}, picks, numPicks{1};
         DeviceArray<float> lifts;
+
+        void poisonResults() { lines.poison(), picks.poison(), numPicks.poison(), lifts.poison(); }
     };
     std::vector<Row> work;
 
@@ -428,10 +430,16 @@ void checkPicks(Report& report)
         std::vector<std::vector<std::int32_t>> first;
         std::vector<std::vector<float2>> firstLines;
         std::vector<std::vector<float>> firstLifts;
+        const auto asFirst = [&](int r) {
+            const std::vector<float2> lines = s.work[std::size_t(r)].lines.download();
+            return s.picks(r) == first[std::size_t(r)] && s.lifts(r) == firstLifts[std::size_t(r)] &&
+                   (c.k == 0 ||
+                    std::memcmp(lines.data(), firstLines[std::size_t(r)].data(), lines.size() * sizeof(float2)) == 0);
+        };
         for (int round = 0; round < 3; ++round) { // together, again with the work space as it was left, apart
             OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data(), c.rows, round < 2 ? together.data() : apart.data(),
                                             round < 2 ? 1 : c.rows, round < 2 ? c.rows : 1, c.heads, c.kvHeads,
-                                            c.end + c.rows, nullptr));
+                                            c.end + c.rows, nullptr, SketchWay::Kernels));
             for (int r = 0; r < c.rows; ++r) {
                 if (round == 0) {
                     checkRow(report, c.what, s, r);
@@ -440,12 +448,8 @@ void checkPicks(Report& report)
                     firstLines.push_back(s.work[std::size_t(r)].lines.download());
                     continue;
                 }
-                const std::vector<float2> lines = s.work[std::size_t(r)].lines.download();
-                report.expect(s.picks(r) == first[std::size_t(r)] && s.lifts(r) == firstLifts[std::size_t(r)] &&
-                                  (c.k == 0 || std::memcmp(lines.data(), firstLines[std::size_t(r)].data(),
-                                                           lines.size() * sizeof(float2)) == 0),
-                              "sketch pick %s heads=%d end=%d: round %d differs in row %d", c.what, c.heads, c.end,
-                              round, r);
+                report.expect(asFirst(r), "sketch pick %s heads=%d end=%d: round %d differs in row %d", c.what, c.heads,
+                              c.end, round, r);
             }
         }
         if (c.rows == 1 && c.pattern == Pattern::Random && !s.priority())
@@ -457,6 +461,18 @@ void checkPicks(Report& report)
             report.expect(s.exhaustive(r) == (equal ? 3 : 0),
                           "sketch pick %s heads=%d end=%d row %d: %d of 3 selections scored all groups", c.what,
                           c.heads, c.end, r, s.exhaustive(r));
+        // As few queries as go in one launch: one and two by turns, time after time.
+        for (int r = 0, few = 1; r < c.rows; r += few, few = std::min(3 - few, c.rows - r)) {
+            for (int time = 0; time < 3; ++time) {
+                for (int q = r; q < r + few; ++q)
+                    s.work[std::size_t(q)].poisonResults();
+                OCTAVO_REQUIRE(launchSketchPick(queriesDevice.data() + r, few, apart.data(), few, 1, c.heads, c.kvHeads,
+                                                c.end + c.rows, nullptr));
+                for (int q = r; q < r + few; ++q)
+                    report.expect(asFirst(q), "sketch pick %s heads=%d end=%d: row %d differs, %d together, time %d",
+                                  c.what, c.heads, c.end, q, few, time);
+            }
+        }
     }
 }
 

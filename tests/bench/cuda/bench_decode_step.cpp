@@ -266,7 +266,7 @@ private:
     struct Selection {
         DeviceArray<__half> maxima{std::size_t(heads) * tiles * 2};
         DeviceArray<float2> logSums{std::size_t(sketchChunks(tokens)) * heads}, lines{heads};
-        DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchBins};
+        DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchMeetingWords};
         DeviceArray<uint2> candidates{std::size_t(sketchCandidates(gpu::picks))};
         DeviceArray<std::int32_t> counters{4}, picks{gpu::picks}, numPicks{1};
         DeviceArray<float> lifts{attended}; // of all rows that the bench attends to, which lie together

@@ -35,7 +35,7 @@ struct Row {
     DeviceArray<__nv_bfloat16> projected{heads * 64};
     DeviceArray<__half> maxima{std::size_t(heads) * tiles * 2};
     DeviceArray<float2> logSums{std::size_t(sketchChunks(contextTokens)) * heads}, lines{heads};
-    DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchBins};
+    DeviceArray<std::uint32_t> groupKeys{std::size_t(tiles) * 2}, histogram{sketchMeetingWords};
     DeviceArray<uint2> candidates{std::size_t(sketchCandidates(mostPicks))};
     DeviceArray<std::int32_t> counters{4}, picked{mostPicks}, numPicks{1};
     DeviceArray<float> lifts{mostPicks};
