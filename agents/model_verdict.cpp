@@ -26,7 +26,8 @@ qint64 deviceBytes(const std::string& device)
 
 Result<ModelVerdict> examine(const QString& folder, const QString& device, int agents, qint64 contextTokens)
 {
-    OCTAVO_TRY(const engine::CheckpointAudit audit, engine::auditCheckpoint(folder.toStdString(), engine::AuditDepth::Headers));
+    OCTAVO_TRY(const engine::CheckpointAudit audit,
+               engine::auditCheckpoint(folder.toStdString(), engine::AuditDepth::Headers));
     OCTAVO_TRY(const std::vector<std::string> devices, engine::resolveDevices({device.toStdString()}));
     engine::MemoryPlanRequest request;
     request.config = audit.config;

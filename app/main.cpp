@@ -28,7 +28,8 @@ int openWindow(int argc, char** argv, const std::vector<std::string>& words)
     // A display that is named but does not answer makes Qt abort, unless it has a platform to fall back on.
     const bool chosen = !qEnvironmentVariableIsEmpty("QT_QPA_PLATFORM");
     if (!chosen)
-        qputenv("QT_QPA_PLATFORM", qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") ? "xcb;offscreen" : "wayland;xcb;offscreen");
+        qputenv("QT_QPA_PLATFORM",
+                qEnvironmentVariableIsEmpty("WAYLAND_DISPLAY") ? "xcb;offscreen" : "wayland;xcb;offscreen");
     const QApplication application(argc, argv);
     if (!chosen && QGuiApplication::platformName() == QStringLiteral("offscreen")) {
         std::cerr << "octavo: the display that DISPLAY or WAYLAND_DISPLAY names does not answer; octavo ask answers on "

@@ -256,7 +256,8 @@ private:
             return "the answer has the " + engine::counted(m_workbench.maxNewTokens(), "token")
                    + " that it may have; --max-tokens N allows more";
         case MessageState::ContextFull:
-            return "the context is full; --budget N or --include GLOB reads less of the repository and leaves more room";
+            return "the context is full; --budget N or --include GLOB reads less of the repository and leaves more "
+                   "room";
         case MessageState::Repeated:
             return "the answer began to repeat itself";
         default:
@@ -296,9 +297,9 @@ private:
             out << "  path  unverified  " << terminalText(path) << "  is not among the files that were read\n";
         const agents::AnswerFigures& f = item.answer.figures;
         if (f.newTokens > 0)
-            out << "  " << engine::counted(f.newTokens, "token") << std::fixed << std::setprecision(1) << ", first after "
-                << f.ttftMs / 1000 << " s, " << f.tokensPerSecond << " tokens/s, " << f.reusedTokens << " of "
-                << f.promptTokens << " read before\n";
+            out << "  " << engine::counted(f.newTokens, "token") << std::fixed << std::setprecision(1)
+                << ", first after " << f.ttftMs / 1000 << " s, " << f.tokensPerSecond << " tokens/s, " << f.reusedTokens
+                << " of " << f.promptTokens << " read before\n";
     }
 
     void printJson(const Item& item)

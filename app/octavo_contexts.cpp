@@ -126,8 +126,9 @@ Result<void> runContexts(const cli::Arguments& arguments, cli::Streams& streams)
             streams.err << context.problem.toStdString() << '\n';
     }
     if (action == "verify" && bad > 0)
-        return Error{ErrorCode::FormatInvalid, std::to_string(bad) + " of " + std::to_string(found.size())
-                                                   + " saved contexts cannot be used; octavo contexts remove deletes them"};
+        return Error{ErrorCode::FormatInvalid,
+                     std::to_string(bad) + " of " + std::to_string(found.size()) +
+                         " saved contexts cannot be used; octavo contexts remove deletes them"};
     return {};
 }
 

@@ -49,7 +49,8 @@ Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& argume
         for (const std::string& glob : arguments.texts(name)) {
             if (QString::fromStdString(glob).trimmed().isEmpty())
                 return Error{ErrorCode::InvalidArgument,
-                             std::string(name) + " is empty: name a glob such as '*.cpp', or leave it out for all files"};
+                             std::string(name) +
+                                 " is empty: name a glob such as '*.cpp', or leave it out for all files"};
         }
     }
     OCTAVO_CHECK(agents::GlobFilter::create(out.include, out.exclude));

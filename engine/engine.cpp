@@ -44,7 +44,8 @@ bool isCancelled(const std::atomic<bool>* cancel)
 }
 
 /// Engine::create(), but for what a full machine makes it throw.
-Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::function<void(const LoadProgress&)>& progress,
+Result<std::unique_ptr<Engine>> load(const EngineOptions& options,
+                                     const std::function<void(const LoadProgress&)>& progress,
                                      const std::atomic<bool>* cancel)
 {
     const Error cancelled{ErrorCode::Cancelled, "loading " + options.modelDir.string() + " was cancelled"};
@@ -64,7 +65,8 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
                          + std::to_string(tokenizer.endId() - 1) + ", the model knows "
                          + std::to_string(config.vocabSize) + "; they are not of one model"};
     config.stopIds = allStopIds(config, tokenizer);
-    OCTAVO_TRY(const std::int64_t contextLimit, chooseContextLimit(options.contextLimit, options.contextLimitIsWish, config));
+    OCTAVO_TRY(const std::int64_t contextLimit,
+               chooseContextLimit(options.contextLimit, options.contextLimitIsWish, config));
     if (isCancelled(cancel))
         return cancelled;
 
@@ -73,7 +75,8 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
     const auto weights = std::make_shared<const ModelWeights>(std::move(opened));
 
     // Devices of the host share its memory; a GPU's is its own, and its backend knows it.
-    const auto onHost = std::ranges::count_if(names, [](const std::string& name) { return !name.starts_with("cuda:"); });
+    const auto onHost =
+        std::ranges::count_if(names, [](const std::string& name) { return !name.starts_with("cuda:"); });
     std::vector<EngineDevice> devices;
     for (const std::string& name : names) {
         if (isCancelled(cancel))
@@ -105,7 +108,9 @@ Result<std::unique_ptr<Engine>> load(const EngineOptions& options, const std::fu
             if (isAlone)
                 resetDevice(backendOptions.device);
             backendOptions.cancel = cancelAgain;
-            backendOptions.onQuantized = [cancelAgain](std::int64_t, std::int64_t) { return !isCancelled(cancelAgain); };
+            backendOptions.onQuantized = [cancelAgain](std::int64_t, std::int64_t) {
+                return !isCancelled(cancelAgain);
+            };
             return makeBackend(config, std::make_shared<const ModelWeights>(std::move(fresh)), backendOptions);
         };
         devices.push_back({*std::move(backend), backendOptions.memoryBudgetBytes, again});
@@ -148,8 +153,8 @@ Result<std::unique_ptr<Engine>> Engine::create(const EngineOptions& options,
     } catch (const std::bad_alloc&) {
         return Error{ErrorCode::OutOfMemory, "memory ran out while " + dir() + " was loaded; close other programs"};
     } catch (const std::system_error& thrown) {
-        return Error{ErrorCode::OutOfMemory, "the system refused something while " + dir() + " was loaded (" + thrown.what()
-                                                 + "); close other programs or ask for fewer threads"};
+        return Error{ErrorCode::OutOfMemory, "the system refused something while " + dir() + " was loaded (" +
+                                                 thrown.what() + "); close other programs or ask for fewer threads"};
     } catch (const std::exception& thrown) {
         return Error{ErrorCode::FormatInvalid, "an error inside while " + dir() + " was loaded: " + thrown.what()};
     }

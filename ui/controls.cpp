@@ -63,7 +63,10 @@ void sizeByText(QWidget* window, const QSize& at100)
 {
     const auto size = [window, at100] {
         const QSize room = window->screen()->availableGeometry().size() - QSize(screenMargin, screenMargin);
-        return (QSizeF(at100) * std::max(1.0, Theme::instance()->textScale())).toSize().boundedTo(room).expandedTo(at100);
+        return (QSizeF(at100) * std::max(1.0, Theme::instance()->textScale()))
+            .toSize()
+            .boundedTo(room)
+            .expandedTo(at100);
     };
     window->resize(size());
     QObject::connect(Theme::instance(), &Theme::changed, window,

@@ -69,8 +69,9 @@ QString quoted(const QString& question)
     const QStringList lines = question.trimmed().split(u'\n');
     for (qsizetype i = 0; i < lines.size(); ++i) {
         const bool breaks = i + 1 < lines.size() && !lines[i].trimmed().isEmpty() && !lines[i + 1].trimmed().isEmpty();
-        out += lines[i].isEmpty() ? QStringLiteral(">\n")
-                                  : QStringLiteral("> ") + lines[i] + (breaks ? QStringLiteral("  \n") : QStringLiteral("\n"));
+        out += lines[i].isEmpty()
+                   ? QStringLiteral(">\n")
+                   : QStringLiteral("> ") + lines[i] + (breaks ? QStringLiteral("  \n") : QStringLiteral("\n"));
     }
     return out;
 }

@@ -333,9 +333,10 @@ void MainWindow::askAll(const QString& question)
 {
     const agents::AskedAll all = m_workbench->askAll(question);
     if (all.asked == 0 && all.refused.isEmpty())
-        return m_notices->tell(m_workbench->contexts().isEmpty()
-                                   ? tr("No pane has a context yet: add a repository first.")
-                                   : tr("No pane has a context: choose one in a pane's header, or use one in all panes."));
+        return m_notices->tell(
+            m_workbench->contexts().isEmpty()
+                ? tr("No pane has a context yet: add a repository first.")
+                : tr("No pane has a context: choose one in a pane's header, or use one in all panes."));
     int busy = 0;
     QStringList why;
     for (const auto& [agent, error] : all.refused) {

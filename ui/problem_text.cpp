@@ -31,14 +31,14 @@ constexpr const char* sentences[] = {
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "the context was removed"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "reading the context was cancelled"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 of commit %2 is no longer in %3: add the repository again"),
-    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
-                      "%1 is no longer at %2: move it back, or choose another context"),
+    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is no longer at %2: move it back, or choose another context"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
                       "%1 belongs to %2 and you are %3: trust it for Octavo if you know where it comes from"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "\"%1\" does not exist: name a folder that holds a git repository"),
-    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
-                      "\"%1\" has bytes in its name that are not UTF-8, which Octavo cannot open: rename the folder, or "
-                      "name a link to it"),
+    QT_TRANSLATE_NOOP(
+        "octavo::ui::ProblemWords",
+        "\"%1\" has bytes in its name that are not UTF-8, which Octavo cannot open: rename the folder, or "
+        "name a link to it"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 cannot be read: permission denied"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is not a git repository, nor is a folder above it"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 cannot be opened as a git repository: %2"),
@@ -94,16 +94,15 @@ constexpr const char* sentences[] = {
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "listing the files was cancelled"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "cloning was cancelled"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "the question was stopped before it was asked"),
-    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "a budget of %1 tokens holds no file: the frame alone takes %2; allow more"),
+    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
+                      "a budget of %1 tokens holds no file: the frame alone takes %2; allow more"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 has no branch, tag or commit \"%2\" (it is a shallow clone)"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1: \"%2\" does not lead to a commit"),
-    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
-                      "%1: its HEAD is damaged (%2): name a branch, tag or commit"),
+    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1: its HEAD is damaged (%2): name a branch, tag or commit"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
                       "%1: the commit of %2 cannot be read (%3): clone the repository again, or name a branch, tag or "
                       "commit"),
-    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords",
-                      "%1: the commit of %2 cannot be read (%3): check its permissions"),
+    QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1: the commit of %2 cannot be read (%3): check its permissions"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is missing in this repository: %2"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "%1 is damaged in this repository: %2"),
     QT_TRANSLATE_NOOP("octavo::ui::ProblemWords", "glob \"%1\": %2"),
@@ -149,7 +148,8 @@ const std::vector<Known>& known()
             qsizetype at = 0;
             for (auto match = place.globalMatch(sentence); match.hasNext();) {
                 const QRegularExpressionMatch found = match.next();
-                pattern += QRegularExpression::escape(sentence.mid(at, found.capturedStart() - at)) + QStringLiteral("(.+)");
+                pattern +=
+                    QRegularExpression::escape(sentence.mid(at, found.capturedStart() - at)) + QStringLiteral("(.+)");
                 at = found.capturedEnd();
                 ++entry.places; // they stand in order
             }

@@ -181,7 +181,8 @@ void StartPage::addProblem(const OpenProblem& problem)
     const auto add = [&](const QString& words, void (StartPage::*request)(const QString&)) {
         QPushButton* button = makeButton(words);
         button->setAccessibleName(tr("%1: %2").arg(words, problem.folder));
-        connect(button, &QPushButton::clicked, this, [this, request, at = problem.folder] { emit (this->*request)(at); });
+        connect(button, &QPushButton::clicked, this,
+                [this, request, at = problem.folder] { emit(this->*request)(at); });
         buttons->addWidget(button);
     };
     if (problem.canTrust)
@@ -237,8 +238,9 @@ void StartPage::showWelcome(const engine::ModelInfo& model, bool demoModel)
     m_cardTitle->setText(tr("The demo model is loaded: %1 parameters").arg(shortCountText(model.parameters)));
     m_facts[0]->setText(tr("Find definitions, quote code and name files, within seconds of reading. On a CPU the first "
                            "24,000 tokens of a repository are read to begin with."));
-    m_facts[1]->setText(tr("Explain, judge or write code. Now and then it names the wrong file: the marks on an answer say "
-                           "what stands where."));
+    m_facts[1]->setText(
+        tr("Explain, judge or write code. Now and then it names the wrong file: the marks on an answer say "
+           "what stands where."));
     m_facts[2]->setText(
         tr("Octavo is made for Qwen3.8-27B in int4 from Hugging Face, on one or two GPUs of 24 GB. Download it into a "
            "folder and choose that folder in the settings; they say whether it fits before anything is loaded."));

@@ -24,8 +24,9 @@ constexpr std::array<string_view, 11> lockFiles = {
     "go.sum",     "pipfile.lock",      "uv.lock",   "flake.lock"};
 
 constexpr std::array<string_view, 5> apiEndings = {".h", ".hh", ".hpp", ".hxx", ".pyi"};
-constexpr std::array<string_view, 9> buildNames = {"cmakelists.txt", "makefile", "gnumakefile", "meson.build", "authors",
-                                                   "contributors",   "todo",     "build.bazel", "module.bazel"};
+constexpr std::array<string_view, 9> buildNames = {"cmakelists.txt", "makefile",    "gnumakefile",
+                                                   "meson.build",    "authors",     "contributors",
+                                                   "todo",           "build.bazel", "module.bazel"};
 constexpr std::array<string_view, 4> buildEndings = {".cmake", ".yml", ".yaml", ".in"};
 
 constexpr std::array<string_view, 5> proseEndings = {".md", ".txt", ".rst", ".adoc", ".html"};

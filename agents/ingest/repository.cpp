@@ -178,7 +178,8 @@ Result<Repository> Repository::open(const QString& path, bool trusted)
     const QFileInfo info(path);
     if (!info.exists() && path.contains(QChar::ReplacementCharacter)) // what Qt makes of bytes that are no characters
         return Error{ErrorCode::RepositoryInvalid,
-                     "\"" + path.toStdString() + "\" has bytes in its name that are not UTF-8, which Octavo cannot open: " +
+                     "\"" + path.toStdString() +
+                         "\" has bytes in its name that are not UTF-8, which Octavo cannot open: " +
                          "rename the folder, or name a link to it"};
     if (path.isEmpty() || !info.exists())
         return Error{ErrorCode::RepositoryInvalid,
@@ -430,7 +431,8 @@ Result<git_oid> parseId(const QByteArray& id)
 
 } // namespace
 
-Result<QList<TreeEntry>> Repository::list(const QString& commit, const std::atomic<bool>* cancel, qsizetype mostFiles) const
+Result<QList<TreeEntry>> Repository::list(const QString& commit, const std::atomic<bool>* cancel,
+                                          qsizetype mostFiles) const
 {
     OCTAVO_TRY(const git_oid id, parseId(commit.toLatin1()));
     git_commit* rawCommit = nullptr;

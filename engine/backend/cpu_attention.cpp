@@ -150,8 +150,8 @@ void CpuForward::attend(int thread, const CpuLayer& layer, const CpuRows& entry,
         readsTier |= tierPages(r) > 1 && !picked(r);
     int limits[cpu::maxTileRows];
     auto attendTile = [&](const cpu::KvPageView& view, int begin, int height) {
-        m_kernels.attendPage(view, dim, own.queries + std::int64_t(begin) * dim, own.queryScales + begin, limits, height,
-                             own.attentionWork,
+        m_kernels.attendPage(view, dim, own.queries + std::int64_t(begin) * dim, own.queryScales + begin, limits,
+                             height, own.attentionWork,
                              {own.maxima + begin, own.sums + begin, own.context + std::int64_t(begin) * dim});
     };
     // Pages outside, tiles inside: a page's keys and values stay in the second-level cache while the queries pass.

@@ -35,7 +35,8 @@ Result<cpu::Path> choosePath(const std::string& wanted)
         if (cpu::pathName(path) != wanted)
             continue;
         if (!cpu::isSupported(path))
-            return Error{ErrorCode::Unsupported, "This processor cannot run the " + wanted + " kernels; the best it has is " +
+            return Error{ErrorCode::Unsupported, "This processor cannot run the " + wanted +
+                                                     " kernels; the best it has is " +
                                                      std::string(cpu::pathName(cpu::bestPath()))};
         return path;
     }
@@ -54,7 +55,9 @@ std::string describe(cpu::Path path, int threads)
             break;
         }
     }
-    const char* instructions = path == cpu::Path::Avx512 ? "AVX-512 VNNI" : path == cpu::Path::Avx2 ? "AVX2" : "no SIMD";
+    const char* instructions = path == cpu::Path::Avx512 ? "AVX-512 VNNI"
+                               : path == cpu::Path::Avx2 ? "AVX2"
+                                                         : "no SIMD";
     return processor + ", " + std::to_string(threads) + (threads == 1 ? " thread, " : " threads, ") + instructions;
 }
 
@@ -93,8 +96,8 @@ Result<std::unique_ptr<Backend>> CpuBackend::create(const ModelConfig& config,
     } catch (const std::bad_alloc&) {
         return Error{ErrorCode::OutOfMemory, "Memory ran out while weights were repacked for the CPU"};
     } catch (const std::system_error& error) {
-        return Error{ErrorCode::OutOfMemory,
-                     "The CPU backend's threads could not be started: " + std::string(error.what()) + "; ask for fewer"};
+        return Error{ErrorCode::OutOfMemory, "The CPU backend's threads could not be started: " +
+                                                 std::string(error.what()) + "; ask for fewer"};
     }
 }
 
@@ -336,14 +339,15 @@ Result<void> CpuBackend::draft(std::span<const DraftEntry> entries, float leastC
     if (!hasMtp())
         return Error{ErrorCode::Unsupported, "This model has no MTP layer to draft with"};
     if (chains.size() != entries.size() || entries.size() > std::size_t(maxStepRows()))
-        return Error{ErrorCode::InvalidArgument, std::to_string(entries.size()) + " chains were asked for with room for " +
-                                                     std::to_string(chains.size()) + ", at most " +
-                                                     std::to_string(maxStepRows())};
+        return Error{ErrorCode::InvalidArgument,
+                     std::to_string(entries.size()) + " chains were asked for with room for " +
+                         std::to_string(chains.size()) + ", at most " + std::to_string(maxStepRows())};
     m_drafts.clear();
     for (std::size_t i = 0; i < entries.size(); ++i) {
         const DraftEntry& entry = entries[i];
         OCTAVO_TRY(CpuSequence * sequence, ready(entry.slot, std::span(&entry.next, 1)));
-        if (entry.most < 1 || std::ranges::any_of(m_drafts, [&](const CpuDraft& other) { return other.sequence == sequence; }))
+        if (entry.most < 1 ||
+            std::ranges::any_of(m_drafts, [&](const CpuDraft& other) { return other.sequence == sequence; }))
             return Error{ErrorCode::InvalidArgument, "Drafts need at least one token for each of different sequences"};
         chains[i] = {};
         // A draft stands behind `next`, which takes a position too; without a hidden row there is no beginning.

@@ -102,7 +102,8 @@ private:
     std::vector<const BigPages*> m_states; // each once, whoever shares it
     std::shared_ptr<BigPages> m_spareStates; // of a sequence that is gone, for the next one's CpuSequence::verified
     std::int64_t m_tierBytes = 0;
-    std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_tierHeldBytes{0}, m_prefillTokens{0}, m_decodeTokens{0}, m_steps{0};
+    std::atomic<std::int64_t> m_reservedBytes{0}, m_kvBytes{0}, m_tierHeldBytes{0}, m_prefillTokens{0},
+        m_decodeTokens{0}, m_steps{0};
     std::shared_ptr<CpuBackend*> m_self; // what images find their backend by; gone before all the rest
 };
 

@@ -33,7 +33,8 @@ CpuForward::Input CpuForward::rowOf(const Input& rows, int row) const
     const std::int16_t* values =
         rows.quantized.values + std::int64_t(begin) * rows.quantized.inputs + (row - begin) * cpu::panelDepth;
     for (int k = 0; k < rows.quantized.inputs; k += cpu::panelDepth)
-        std::memcpy(one.quantized.values + k, values + std::int64_t(k) * height, cpu::panelDepth * sizeof(std::int16_t));
+        std::memcpy(one.quantized.values + k, values + std::int64_t(k) * height,
+                    cpu::panelDepth * sizeof(std::int16_t));
     return one;
 }
 

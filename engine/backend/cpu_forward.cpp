@@ -60,8 +60,8 @@ CpuForward::CpuForward(const CpuModel& model, const cpu::Kernels& kernels, int t
 
     const std::int64_t attentionWidth = std::int64_t(c.numHeads) * c.headDim;
     const std::int64_t qkvWidth = 2 * attentionWidth + 2 * std::int64_t(c.numKvHeads) * c.headDim;
-    const std::int64_t projected =
-        std::max({std::int64_t(c.convDim()), qkvWidth, std::int64_t(2) * c.intermediateSize, std::int64_t(c.hiddenSize)});
+    const std::int64_t projected = std::max(
+        {std::int64_t(c.convDim()), qkvWidth, std::int64_t(2) * c.intermediateSize, std::int64_t(c.hiddenSize)});
     const std::int64_t mixed = std::max({std::int64_t(c.valueDim()), attentionWidth, std::int64_t(c.intermediateSize),
                                          model.mtp ? 2 * std::int64_t(c.hiddenSize) : 0});
     m_widest = 0;
@@ -286,9 +286,10 @@ void CpuForward::run(CpuPass pass, std::span<const CpuRows> entries, int logitRo
     if (m_model.mtp && pass == CpuPass::Prefill) {
         const CpuRows& entry = entries.front();
         for (int i = entry.position == 0 ? 1 : 0; i < m_rows; ++i)
-            m_mtpRows.push_back({entry.sequence,
-                                 i == 0 ? entry.sequence->lastHidden() : m_final + std::int64_t(i - 1) * m_config.hiddenSize,
-                                 entry.tokens[std::size_t(i)], entry.position + i - 1});
+            m_mtpRows.push_back(
+                {entry.sequence,
+                 i == 0 ? entry.sequence->lastHidden() : m_final + std::int64_t(i - 1) * m_config.hiddenSize,
+                 entry.tokens[std::size_t(i)], entry.position + i - 1});
     }
     m_pool.run([this](int thread) { runThread(thread); });
 }

@@ -51,7 +51,8 @@ class CpuForward
 {
 public:
     /// `sparse`: picks rows for steps; null where attention is always dense.
-    CpuForward(const CpuModel& model, const kernels::cpu::Kernels& kernels, int threads, int maxRows, CpuSparse* sparse);
+    CpuForward(const CpuModel& model, const kernels::cpu::Kernels& kernels, int threads, int maxRows,
+               CpuSparse* sparse);
     ~CpuForward();
 
     bool ready() const; ///< whether the work space could be had

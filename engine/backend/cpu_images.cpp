@@ -20,7 +20,8 @@ std::string CpuBackend::imageFormat() const
     if (layout.empty()) // the basis will be fitted from the first context: sketches of the next process may not fit it
         return {};
     return "cpu int8 rows in pages of " + std::to_string(cpu::pageTokens) + ", " + layout + ", float state, " +
-           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") + (m_model.quantized ? ", quantised at load" : "") + ", 5";
+           std::string(cpu::pathName(m_kernels.path)) + (hasMtp() ? ", with MTP" : "") +
+           (m_model.quantized ? ", quantised at load" : "") + ", 5";
 }
 
 /// State: the recurrent one, then the int8 pages from the tier's end on. Rows: the first int8 page, then the tier's
@@ -39,14 +40,17 @@ Result<SequenceImage> CpuBackend::imageOf(SlotId slot, ImageRows rows)
     if (tierPages > 0 && takesRows && tierTokens % m_sparse.attention()->shape().pageTokens() > 0)
         copies += m_model.attentionLayers * m_sparse.attention()->shape().pageBytes();
     if (const std::int64_t budget = this->budget(); copies > 0 && copies > budget - m_reservedBytes)
-        return Error{ErrorCode::OutOfMemory, "Saving " + name(slot) + " needs " + mib(copies) + ", but of " + mib(budget) +
-                                                 " for sequences only " + mib(budget - m_reservedBytes) + " are free"};
+        return Error{ErrorCode::OutOfMemory, "Saving " + name(slot) + " needs " + mib(copies) + ", but of " +
+                                                 mib(budget) + " for sequences only " + mib(budget - m_reservedBytes) +
+                                                 " are free"};
     const auto storage = newImage(*sequence);
     if (storage->recurrent->empty() && m_recurrent.totalFloats() > 0)
-        return Error{ErrorCode::OutOfMemory, "Saving " + name(slot) + " needs " + mib(copies) + ", which could not be had"};
+        return Error{ErrorCode::OutOfMemory,
+                     "Saving " + name(slot) + " needs " + mib(copies) + ", which could not be had"};
     SequenceImage image;
     image.layout = tierPages > 0 ? 1 : 0;
-    image.state.push_back({storage->recurrent->as<std::byte>(), std::size_t(m_recurrent.totalFloats()) * sizeof(float)});
+    image.state.push_back(
+        {storage->recurrent->as<std::byte>(), std::size_t(m_recurrent.totalFloats()) * sizeof(float)});
     for (int page = 0; page < storage->kv.pages(); ++page) {
         const bool isRow = page == 0 || tierPages == 0;
         if (isRow) {

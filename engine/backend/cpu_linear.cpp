@@ -87,7 +87,8 @@ Result<CpuLinear> CpuLinear::pack(std::span<const LinearWeight* const> parts)
         for (const LinearWeight* part : parts) {
             for (int i = 0; i < part->outFeatures; ++i, ++n) {
                 part->dequantizeRow(i, row);
-                const std::int64_t base = n / cpu::panelWidth * cpu::panelWidth * weight.inFeatures + n % cpu::panelWidth;
+                const std::int64_t base =
+                    n / cpu::panelWidth * cpu::panelWidth * weight.inFeatures + n % cpu::panelWidth;
                 for (std::int64_t k = 0; k < weight.inFeatures; ++k) {
                     if (bf16)
                         linear.m_memory.as<std::uint16_t>()[base + k * cpu::panelWidth] =

@@ -26,8 +26,8 @@ constexpr std::int64_t mostUnfilled = 128;
 
 std::int64_t CpuBackend::sequenceBytes(std::int64_t tokens) const
 {
-    return m_sparse.mostPages(0, tokens) * m_pages.shape().pageBytes() + m_recurrent.totalFloats() * std::int64_t(sizeof(float)) +
-           m_sparse.sequenceBytes(tokens);
+    return m_sparse.mostPages(0, tokens) * m_pages.shape().pageBytes() +
+           m_recurrent.totalFloats() * std::int64_t(sizeof(float)) + m_sparse.sequenceBytes(tokens);
 }
 
 Result<SlotId> CpuBackend::addSequence(std::int64_t maxTokens, const CpuSequence* source)

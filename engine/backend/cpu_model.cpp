@@ -164,7 +164,8 @@ std::int64_t cpuHeadBytes(const LinearWeight& head)
 {
     if (head.format == LinearWeight::Format::Int4 || head.outFeatures < int8HeadOutputs)
         return head.storedBytes();
-    return CpuLinear::int8Bytes(head.outFeatures, head.inFeatures) + (canQuantize(head) ? CpuRoughHead::bytesOf(head) : 0);
+    return CpuLinear::int8Bytes(head.outFeatures, head.inFeatures) +
+           (canQuantize(head) ? CpuRoughHead::bytesOf(head) : 0);
 }
 
 Result<CpuModel> CpuModel::load(const ModelConfig& config, std::shared_ptr<const ModelWeights> weights,

@@ -39,7 +39,8 @@ Result<void> CpuBackend::appendNoise(SlotId slot, std::int64_t tokens)
                     state = state * 6364136223846793005ULL + 1442695040888963407ULL;
                     x = float(std::int32_t(state >> 32)) * 0x1p-31f;
                 }
-                sequence->kv.write(m_kernels, layer, head, sequence->length + t, row.data(), row.data() + config.headDim);
+                sequence->kv.write(m_kernels, layer, head, sequence->length + t, row.data(),
+                                   row.data() + config.headDim);
             }
         });
         sequence->length += count;

@@ -334,7 +334,8 @@ void CpuSparse::endStep()
                                   std::span(row.totalLog).subspan(std::size_t(layer) * heads, heads));
     }
     const SparseCounters counters = m_attention->counters();
-    m_tail = (counters.tailSum - before.tailSum) / double(std::max<std::int64_t>(1, counters.tailCount - before.tailCount));
+    m_tail =
+        (counters.tailSum - before.tailSum) / double(std::max<std::int64_t>(1, counters.tailCount - before.tailCount));
     if (counters.pickedRows > m_pickedBefore.pickedRows)
         m_overlap = double(counters.repeatedPicks - m_pickedBefore.repeatedPicks) /
                     double(counters.pickedRows - m_pickedBefore.pickedRows);

@@ -384,9 +384,9 @@ Result<void> CudaBackend::checkBudget(std::int64_t tokens, std::int64_t bytes) c
 {
     const std::int64_t used = m_sequenceBytes;
     if (m_budget > 0 && bytes > m_budget - used)
-        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(tokens) + " tokens needs " + mib(bytes) +
-                                                       ", but of " + mib(m_budget) + " for sequences only " +
-                                                       mib(m_budget - used) + " are free"};
+        return Error{ErrorCode::DeviceOutOfMemory, "A sequence of " + std::to_string(tokens) + " tokens needs " +
+                                                       mib(bytes) + ", but of " + mib(m_budget) +
+                                                       " for sequences only " + mib(m_budget - used) + " are free"};
     return {};
 }
 

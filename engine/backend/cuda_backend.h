@@ -255,7 +255,10 @@ private:
     // Images: cuda_images.cpp
     /// What an image has of a sequence's own memory, with what `pendingRows` rows of it left to be applied.
     std::int64_t imageStateBytes(int pendingRows) const;
-    std::int64_t imageUnitBytes() const { return m_devicePages->pageBytes() + m_sparse.sketchBytes(kernels::cuda::rowPageTokens); }
+    std::int64_t imageUnitBytes() const
+    {
+        return m_devicePages->pageBytes() + m_sparse.sketchBytes(kernels::cuda::rowPageTokens);
+    }
     Result<CudaSequence> makeRestored(std::int64_t length, std::span<const std::byte> state, int pendingRows);
     Result<CudaSequence> makeSequence(std::int64_t maxTokens, const CudaSequence* source);
     Result<CudaSequence*> ready(SlotId slot, std::span<const TokenId> tokens);

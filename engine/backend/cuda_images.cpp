@@ -40,9 +40,9 @@ struct CudaImage {
 /// GPUs of another kind or size round otherwise, and so does reading by other kernels: such rows are not continued here.
 std::string CudaBackend::imageFormat() const
 {
-    return "cuda int4 rows in pages of " + std::to_string(rowPageTokens) + ", " + m_sparse.layoutName() + ", float state, " +
-           m_architecture + " of " + std::to_string(m_multiprocessors) + (m_prefill.available() ? ", read in blocks" : "") +
-           (hasMtp() ? ", with MTP" : "") + ", 2";
+    return "cuda int4 rows in pages of " + std::to_string(rowPageTokens) + ", " + m_sparse.layoutName() +
+           ", float state, " + m_architecture + " of " + std::to_string(m_multiprocessors) +
+           (m_prefill.available() ? ", read in blocks" : "") + (hasMtp() ? ", with MTP" : "") + ", 2";
 }
 
 std::int64_t CudaBackend::imageStateBytes(int pendingRows) const
@@ -73,8 +73,8 @@ Result<SequenceImage> CudaBackend::imageOf(SlotId slot, ImageRows rows)
     const std::int64_t sketchAt = (stateBytes + 255) / 256 * 256, pagesAt = sketchAt + (takesRows ? sketch.bytes() : 0);
     const std::int64_t copyBytes = pagesAt + (takesRows ? pagesToCopy * pageBytes : 0);
     const auto refused = [&](const std::string& why) {
-        return Error{ErrorCode::OutOfMemory, "Saving a context of " + std::to_string(sequence->length) + " tokens needs " +
-                                                 mib(copyBytes) + " of RAM, " + why};
+        return Error{ErrorCode::OutOfMemory, "Saving a context of " + std::to_string(sequence->length) +
+                                                 " tokens needs " + mib(copyBytes) + " of RAM, " + why};
     };
     if (const auto available = availableMemory(); available && available->freeBytes < copyBytes + keptRam)
         return refused("but only " + mib(available->freeBytes) + " are free");
@@ -138,8 +138,8 @@ Result<void> CudaBackend::beginRestore(SequenceRestore& restore)
     const std::int64_t stateBytes = imageStateBytes(known ? int(head.pendingRows) : 0);
     const std::int64_t rowBytes = pagesOf(restore.length) * imageUnitBytes();
     if (!known || std::int64_t(restore.state.size()) != stateBytes || std::int64_t(restore.rows.size()) != rowBytes)
-        return Error{ErrorCode::FormatInvalid, "A saved sequence of " + std::to_string(restore.length) + " tokens has " +
-                                                   std::to_string(restore.state.size()) + " and " +
+        return Error{ErrorCode::FormatInvalid, "A saved sequence of " + std::to_string(restore.length) +
+                                                   " tokens has " + std::to_string(restore.state.size()) + " and " +
                                                    std::to_string(restore.rows.size()) + " bytes, expected " +
                                                    std::to_string(stateBytes) + " and " + std::to_string(rowBytes)};
     OCTAVO_CHECK(checkCuda(cudaSetDevice(m_device), "be selected"));
@@ -171,7 +171,8 @@ Result<CudaSequence> CudaBackend::makeRestored(std::int64_t length, std::span<co
         return checkCuda(cudaMemcpyAsync(to, from, std::size_t(bytes), cudaMemcpyHostToDevice, m_stream.get()),
                          "take a saved sequence's state");
     };
-    const std::int64_t hidden = hasMtp() ? hiddenBytes() : 0, states = std::int64_t(state.size() - sizeof(Head)) - hidden;
+    const std::int64_t hidden = hasMtp() ? hiddenBytes() : 0,
+                       states = std::int64_t(state.size() - sizeof(Head)) - hidden;
     OCTAVO_CHECK(copied(sequence.memory.at(), state.data() + sizeof(Head), states));
     if (hasMtp())
         OCTAVO_CHECK(copied(hiddenRow(sequence, 0), state.data() + state.size() - hidden, hidden));

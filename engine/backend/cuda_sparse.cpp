@@ -206,7 +206,8 @@ void CudaSparse::SketchExtent::appendUnit(std::vector<std::span<const std::byte>
     constexpr std::int64_t unitTiles = rowPageTokens / sketchTileTokens;
     const std::byte* scales = ram + runs * tiles * sketchTileBytes;
     for (std::int64_t run = 0; run < runs; ++run)
-        parts.push_back({ram + (run * tiles + unit * unitTiles) * sketchTileBytes, std::size_t(unitTiles * sketchTileBytes)});
+        parts.push_back(
+            {ram + (run * tiles + unit * unitTiles) * sketchTileBytes, std::size_t(unitTiles * sketchTileBytes)});
     for (std::int64_t run = 0; run < runs; ++run)
         parts.push_back({scales + (run * tiles + unit * unitTiles) * scaleBytes, std::size_t(unitTiles * scaleBytes)});
 }
@@ -230,14 +231,16 @@ Result<void> CudaSparse::copyIn(const CudaSketch& sketch, std::int64_t firstToke
                                 const std::byte* ram, cudaStream_t stream) const
 {
     const std::int64_t first = firstToken / sketchTileTokens, given = tokens / sketchTileTokens;
-    const std::int64_t tiles = std::min<std::int64_t>(given, sketch.tiles - first), runs = std::int64_t{m_layers} * m_kvHeads;
+    const std::int64_t tiles = std::min<std::int64_t>(given, sketch.tiles - first),
+                       runs = std::int64_t{m_layers} * m_kvHeads;
     if (tiles <= 0)
         return {};
     const SketchView to = view(sketch, 0);
     const auto copy = [&](void* target, const std::byte* from, std::int64_t tileBytes) {
         return checkCuda(cudaMemcpy2DAsync(static_cast<std::byte*>(target) + first * tileBytes,
                                            std::size_t(sketch.tiles * tileBytes), from, std::size_t(given * tileBytes),
-                                           std::size_t(tiles * tileBytes), std::size_t(runs), cudaMemcpyHostToDevice, stream),
+                                           std::size_t(tiles * tileBytes), std::size_t(runs), cudaMemcpyHostToDevice,
+                                           stream),
                          "take a saved sketch");
     };
     OCTAVO_CHECK(copy(to.codes, ram, sketchTileBytes));

@@ -87,7 +87,8 @@ public:
     };
     SketchExtent extent(std::int64_t tokens) const;
     /// Copies a sketch's beginning to `ram`; what it has no room for stays as it is there.
-    Result<void> copyOut(const CudaSketch& sketch, const SketchExtent& extent, std::byte* ram, cudaStream_t stream) const;
+    Result<void> copyOut(const CudaSketch& sketch, const SketchExtent& extent, std::byte* ram,
+                         cudaStream_t stream) const;
     /// Takes `tokens` tokens' parts from firstToken on, both multiples of 64: codes of all layers and KV heads, then
     /// scales. Those beyond the sketch's room are left out. `ram` is page-locked.
     Result<void> copyIn(const CudaSketch& sketch, std::int64_t firstToken, std::int64_t tokens, const std::byte* ram,

@@ -63,7 +63,8 @@ private:
     Matrix widened(const LinearWeight& weight);
     Layer widened(const LayerWeights& weights);
     /// h += the layer's two halves; h: (rows, hiddenSize) from `position` on.
-    void run(const Layer& layer, LayerState& state, std::int64_t position, std::size_t rows, std::vector<float>& h) const;
+    void run(const Layer& layer, LayerState& state, std::int64_t position, std::size_t rows,
+             std::vector<float>& h) const;
     void attend(const Layer& layer, LayerState& state, std::int64_t position, std::size_t rows, const float* x,
                 float* y) const;
     void gatedDeltaNet(const Layer& layer, LayerState& state, std::size_t rows, const float* x, float* y) const;

@@ -17,8 +17,10 @@ struct Bench {
 
 const std::array benches{
     Bench{"prefill", runBenchPrefill, {"--shape", "--agents", "--seconds", "--mtp"}},
-    Bench{"decode", runBenchDecode, {"--shape", "--agents", "--rows", "--seconds", "--mtp", "--state", "--noise", "--compare", "--picks",
-                                       "--pick-rule"}},
+    Bench{"decode",
+          runBenchDecode,
+          {"--shape", "--agents", "--rows", "--seconds", "--mtp", "--state", "--noise", "--compare", "--picks",
+           "--pick-rule"}},
     Bench{"mixed", runBenchMixed, {"--agents", "--seconds"}},
     Bench{"speculation", runBenchSpeculation, {"--files", "--questions", "--show", "--max-tokens"}},
     Bench{"reopen", runBenchReopen, {"--changed"}},
@@ -116,8 +118,11 @@ Command benchCommand()
                      "decode, tier: keep the context that was read there, and take it from there next time"},
                     {"--noise", "", "decode on the CPU: fill contexts with random rows instead of reading them"},
                     {"--compare", "", "decode: sparse and dense steps in turns, and the median of the turns' ratios"},
-                    {"--pick-rule", "priority|largest", "decode: whether picks stand for what is not picked (default: priority)"},
-                    {"--picks", "N", "decode: rows that sparse attention picks (default: 1536, on a GPU 2048 and 3584 from 131,072 tokens on)"},
+                    {"--pick-rule", "priority|largest",
+                     "decode: whether picks stand for what is not picked (default: priority)"},
+                    {"--picks", "N",
+                     "decode: rows that sparse attention picks (default: 1536, on a GPU 2048 and 3584 from 131,072 "
+                     "tokens on)"},
                     {"--text", "PATH", "tier: a text or a folder of them"},
                     {"--steps", "N", "tier: how many to record (default: 256)"},
                     {"--miss-rate", "F", "tier: picks made so that a share F misses, instead of a text's"}},

@@ -208,8 +208,9 @@ Result<void> runBenchMixed(const Arguments& arguments, Streams& streams)
     streams.out << "one reader of " << context << " tokens beside " << writers << " writers on " << device.device
                 << "\n  worst gap between tokens   " << gap << " ms\n  writers together           " << beside
                 << " tokens/s (" << alone << " without the reader)\n  their share of the compute " << writeShare
-                << "\n  tokens per unit of compute " << perShare << " of what they reach alone\n  reader                     "
-                << readPerSecond << " tokens/s\n  idle                       " << idle << " s of processor time per second\n";
+                << "\n  tokens per unit of compute " << perShare
+                << " of what they reach alone\n  reader                     " << readPerSecond
+                << " tokens/s\n  idle                       " << idle << " s of processor time per second\n";
     return {};
 }
 

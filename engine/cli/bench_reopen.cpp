@@ -120,7 +120,8 @@ Result<void> runBenchReopen(const Arguments& arguments, Streams& streams)
     constexpr std::int64_t questionTokens = 32;
     OCTAVO_TRY(engine::EngineOptions options, readEngineOptions(arguments));
     OCTAVO_TRY(const std::int64_t context, arguments.integer("--context", 65'536, 1024, longestContext));
-    OCTAVO_TRY(const std::int64_t changed, arguments.integer("--changed", std::max<std::int64_t>(context / 50, 64), 1, context / 2));
+    OCTAVO_TRY(const std::int64_t changed,
+               arguments.integer("--changed", std::max<std::int64_t>(context / 50, 64), 1, context / 2));
     std::unique_ptr<ScratchFolder> scratch;
     if (options.savedContexts.empty()) { // where one is named, the next run finds the context read
         OCTAVO_TRY(scratch, ScratchFolder::create());
@@ -223,7 +224,8 @@ Result<void> runBenchCancel(const Arguments& arguments, Streams& streams)
             request.drafts = false;
             request.sampling.temperature = 1.0f;
             request.sampling.seed = seed;
-            OCTAVO_CHECK(engine->submit(std::move(request), [&watched, inDecode](engine::RequestId, engine::Event&& event) {
+            OCTAVO_CHECK(engine->submit(std::move(request), [&watched, inDecode](engine::RequestId,
+                                                                                 engine::Event&& event) {
                 const bool works = inDecode ? std::holds_alternative<engine::TextAppended>(event)
                                             : std::holds_alternative<engine::PrefillProgress>(event);
                 if (const auto* failed = std::get_if<engine::Failed>(&event)) {

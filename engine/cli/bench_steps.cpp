@@ -91,8 +91,9 @@ Result<Subject> openSubject(const Arguments& arguments)
 Result<void> checkContext(std::int64_t context, const engine::ModelConfig& config)
 {
     if (config.maxPositions > 0 && context > config.maxPositions)
-        return Error{ErrorCode::InvalidArgument, "--context is " + std::to_string(context) + " tokens, the model allows "
-                                                     + std::to_string(config.maxPositions)};
+        return Error{ErrorCode::InvalidArgument, "--context is " + std::to_string(context) +
+                                                     " tokens, the model allows " +
+                                                     std::to_string(config.maxPositions)};
     return {};
 }
 
@@ -175,35 +176,36 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     command += arguments.has("--noise") ? " --noise" : "";
     command += arguments.has("--compare") ? " --compare" : "";
     if (arguments.has("--json")) {
-        nlohmann::ordered_json line{{"bench", outcome.bench},
-                                    {"device", info.device},
-                                    {"description", info.description},
-                                    {"shape", subject.model},
-                                    {"context", outcome.context},
-                                    {"agents", outcome.agents},
-                                    {"rows", outcome.rows},
-                                    {"mode", mode},
-                                    {"threads", subject.threads},
-                                    {"path", info.path},
-                                    {"tokens_per_s", outcome.tokensPerSecond},
-                                    {"ms_per_step_median", median},
-                                    {"ms_per_step_p99", quantile(outcome.stepMs, 0.99)},
-                                    {"prefill_tokens_per_s", outcome.prefillPerSecond},
-                                    {"worst_gap_ms", quantile(outcome.stepMs, 1.0)},
-                                    {"bytes_per_step", outcome.bytes},
-                                    {"flops_per_step", 2 * outcome.products},
-                                    {"machine_bytes_per_s", machine.bytesPerSecond},
-                                    {"machine_flops_per_s", 2.0 * machine.productsPerSecond},
-                                    {"floor_ms", sparse ? nlohmann::ordered_json() : nlohmann::ordered_json(floorMs)},
-                                    {"fraction_of_floor", sparse ? nlohmann::ordered_json() : nlohmann::ordered_json(fraction)},
-                                    {"hit_rate", share(stats.hotHits, stats.hotHits + stats.hotMisses)},
-                                    {"host_tier_bytes", stats.hostTierBytes},
-                                    {"host_bytes_per_step", share(stats.tierBytesRead, stats.sparseSteps)},
-                                    {"ping_ns", after.ns},
-                                    {"state", state},
-                                    {"load_ms", subject.loadMs},
-                                    {"resident_bytes", engine::residentBytes()},
-                                    {"command", command}};
+        nlohmann::ordered_json line{
+            {"bench", outcome.bench},
+            {"device", info.device},
+            {"description", info.description},
+            {"shape", subject.model},
+            {"context", outcome.context},
+            {"agents", outcome.agents},
+            {"rows", outcome.rows},
+            {"mode", mode},
+            {"threads", subject.threads},
+            {"path", info.path},
+            {"tokens_per_s", outcome.tokensPerSecond},
+            {"ms_per_step_median", median},
+            {"ms_per_step_p99", quantile(outcome.stepMs, 0.99)},
+            {"prefill_tokens_per_s", outcome.prefillPerSecond},
+            {"worst_gap_ms", quantile(outcome.stepMs, 1.0)},
+            {"bytes_per_step", outcome.bytes},
+            {"flops_per_step", 2 * outcome.products},
+            {"machine_bytes_per_s", machine.bytesPerSecond},
+            {"machine_flops_per_s", 2.0 * machine.productsPerSecond},
+            {"floor_ms", sparse ? nlohmann::ordered_json() : nlohmann::ordered_json(floorMs)},
+            {"fraction_of_floor", sparse ? nlohmann::ordered_json() : nlohmann::ordered_json(fraction)},
+            {"hit_rate", share(stats.hotHits, stats.hotHits + stats.hotMisses)},
+            {"host_tier_bytes", stats.hostTierBytes},
+            {"host_bytes_per_step", share(stats.tierBytesRead, stats.sparseSteps)},
+            {"ping_ns", after.ns},
+            {"state", state},
+            {"load_ms", subject.loadMs},
+            {"resident_bytes", engine::residentBytes()},
+            {"command", command}};
         if (!because.empty())
             line["mode_because"] = because;
         streams.out << line.dump() << '\n';
@@ -212,9 +214,10 @@ void report(const Arguments& arguments, Streams& streams, const Subject& subject
     streams.out << outcome.bench << " at " << outcome.context << " tokens, " << outcome.agents << " agents, "
                 << info.description << "\n  " << outcome.tokensPerSecond << " tokens/s, "
                 << (outcome.bench == "prefill" ? "ms per read: median " : "ms per step: median ") << median << ", p99 "
-                << quantile(outcome.stepMs, 0.99) << (because.empty() ? "" : "\n  dense: " + because) << "\n  roofline: " << double(outcome.bytes) / 1e6 << " MB at "
-                << machine.bytesPerSecond / 1e9 << " GB/s, " << 2e-9 * double(outcome.products) << " GFLOP at "
-                << 2e-9 * machine.productsPerSecond << " GFLOP/s: " << floorMs << " ms, of which " << 100.0 * fraction
+                << quantile(outcome.stepMs, 0.99) << (because.empty() ? "" : "\n  dense: " + because)
+                << "\n  roofline: " << double(outcome.bytes) / 1e6 << " MB at " << machine.bytesPerSecond / 1e9
+                << " GB/s, " << 2e-9 * double(outcome.products) << " GFLOP at " << 2e-9 * machine.productsPerSecond
+                << " GFLOP/s: " << floorMs << " ms, of which " << 100.0 * fraction
                 << "% is reached\n  cores: a cache line crosses in " << after.ns << " ns (" << state << ")\n  "
                 << command << '\n';
 }
@@ -272,8 +275,9 @@ Result<void> decodeRound(engine::Backend& backend, const std::vector<SlotId>& co
             OCTAVO_CHECK(backend.commit(forks[i].slot(), int(rows))); // as if every draft were right
         for (std::size_t i = 0; i < tokens.size(); ++i) {
             if (!picksBest)
-                best[i] = engine::Sampler::argmax(std::span<const float>(logits).subspan(i * vocab, vocab), TokenId(vocab))
-                              .value_or(-1);
+                best[i] =
+                    engine::Sampler::argmax(std::span<const float>(logits).subspan(i * vocab, vocab), TokenId(vocab))
+                        .value_or(-1);
             tokens[i] = std::max(best[i], 0);
         }
         if (step >= warmUp)
@@ -300,9 +304,10 @@ Result<void> compareDecoding(const Arguments& arguments, Streams& streams, Subje
     const auto available = engine::availableMemory();
     const std::int64_t weights = sparse->info().weightBytes;
     if (sparse->info().path != "cuda" && available && available->freeBytes < weights)
-        return Error{ErrorCode::OutOfMemory, "--compare holds the weights twice: " + std::to_string(weights >> 20) +
-                                                 " MiB more are needed, " + std::to_string(available->freeBytes >> 20) +
-                                                 " MiB are free; measure --sparse on and --sparse off one after the other"};
+        return Error{ErrorCode::OutOfMemory,
+                     "--compare holds the weights twice: " + std::to_string(weights >> 20) + " MiB more are needed, " +
+                         std::to_string(available->freeBytes >> 20) +
+                         " MiB are free; measure --sparse on and --sparse off one after the other"};
     OCTAVO_TRY(const std::unique_ptr<engine::Backend> dense, openBackend(arguments, subject, engine::SparseMode::Off));
     engine::Backend* const backends[2] = {sparse.get(), dense.get()};
     std::vector<SlotId> contexts[2];
@@ -389,8 +394,8 @@ Result<void> runBenchDecode(const Arguments& arguments, Streams& streams)
     OCTAVO_CHECK(checkContext(context, subject.config));
     engine::Backend& backend = *subject.backend;
     if (agents * rows > backend.maxStepRows())
-        return Error{ErrorCode::InvalidArgument, "--agents times --rows is " + std::to_string(agents * rows)
-                                                     + ", a step takes at most " + std::to_string(backend.maxStepRows())};
+        return Error{ErrorCode::InvalidArgument, "--agents times --rows is " + std::to_string(agents * rows) +
+                                                     ", a step takes at most " + std::to_string(backend.maxStepRows())};
     if (arguments.has("--compare"))
         return compareDecoding(arguments, streams, subject, {context, agents, rows, seconds});
     Outcome outcome{.bench = "decode", .context = context, .agents = agents, .rows = rows};

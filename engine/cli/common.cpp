@@ -99,7 +99,8 @@ std::vector<OptionSpec> engineOptions()
         {"--cpu-path", "NAME", "force plain, avx2, avx512 or reference (default: the best there is)"},
         {"--saved-contexts", "DIR", "keep contexts that were read there, and open them again (default: keep none)"},
         {"--sparse", "MODE", "on, off or auto (default): decode reads picked rows, or all"},
-        {"--quantize", "on|off", "layers of a bf16, fp16 or fp32 checkpoint to int4 while loading, on the CPU (default: on)"},
+        {"--quantize", "on|off",
+         "layers of a bf16, fp16 or fp32 checkpoint to int4 while loading, on the CPU (default: on)"},
     };
 }
 

@@ -64,7 +64,8 @@ std::string size(std::int64_t bytes)
 std::vector<PlannedDevice> planDevices(const Findings& findings, std::int64_t askedDeviceBytes)
 {
     std::vector<PlannedDevice> planned;
-    auto plan = [&](std::string device, std::string description, std::int64_t deviceBytes, std::int64_t totalBytes = 0) {
+    auto plan = [&](std::string device, std::string description, std::int64_t deviceBytes,
+                    std::int64_t totalBytes = 0) {
         MemoryPlanRequest request = findings.request;
         request.deviceBytes = deviceBytes;
         request.deviceTotalBytes = totalBytes;

@@ -37,8 +37,9 @@ Result<std::vector<float>> readReference(const std::string& where)
         if (tensor.name != name || tensor.dtype != DType::F32)
             continue;
         if (tensor.shape.size() != 1 || tensor.elements() == 0)
-            return Error{ErrorCode::ShapeMismatch, path + ": '" + name + "' has " + std::to_string(tensor.shape.size()) +
-                                                       " dimensions and " + std::to_string(tensor.elements()) +
+            return Error{ErrorCode::ShapeMismatch, path + ": '" + name + "' has " +
+                                                       std::to_string(tensor.shape.size()) + " dimensions and " +
+                                                       std::to_string(tensor.elements()) +
                                                        " values, expected one log-probability for each token"};
         std::vector<float> values(tensor.elements());
         std::memcpy(values.data(), file.bytes().data() + header.dataStart + tensor.begin, tensor.end - tensor.begin);
@@ -145,26 +146,30 @@ Result<void> runEval(const Arguments& arguments, Streams& streams)
 Command evalCommand()
 {
     return {
-        "eval", "Measures log-probabilities, the divergence of sparse decoding, recall and parity; fits the sketch basis",
+        "eval",
+        "Measures log-probabilities, the divergence of sparse decoding, recall and parity; fits the sketch basis",
         "logprobs|kld|recall|parity|fit-basis",
-        joined({modelOption(),
-                {"--text", "FILE", "a text; special tokens in it count as text. kld: or a folder of files; recall: a folder is asked about"},
-                {"--files", "DIR", "parity: source files to ask about"},
-                {"--ids", "FILE", "the text as token ids (\"-\": from stdin)"},
-                {"--context", "N", "take only the first N tokens"},
-                {"--samples", "N",
-                 "kld: decode N tokens of text and N of answers (default: 200); recall: hide N values (default: 20) or "
-                 "ask N questions (default: 32); parity: N questions a context"},
-                {"--picks", "N", "kld: rows that sparse attention picks (default: 1536, on a GPU 2048 and 3584 from 131,072 tokens on)"},
-                {"--pick-rule", "priority|largest",
-                 "kld: whether picks stand for what is not picked (default: priority, and the largest alone as well)"},
-                {"--state", "DIR", "kld, recall on a folder: keep what was read there, and take it from there next time"},
-                {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},
-                {"--out", "FILE", "fit-basis: where to write it (default: basis.safetensors beside the model)"},
-                {"--rekey", "FILE", "fit-basis: fit nothing; say that FILE was fitted for these very weights"},
-                {"--seed", "S", "recall: which values are hidden (default: 1)"},
-                {"--against", "WHAT", "kld: dense; logprobs: FILE:TENSOR with reference values"}},
-               joined(engineOptions(), {jsonOption()})),
+        joined(
+            {modelOption(),
+             {"--text", "FILE",
+              "a text; special tokens in it count as text. kld: or a folder of files; recall: a folder is asked about"},
+             {"--files", "DIR", "parity: source files to ask about"},
+             {"--ids", "FILE", "the text as token ids (\"-\": from stdin)"},
+             {"--context", "N", "take only the first N tokens"},
+             {"--samples", "N",
+              "kld: decode N tokens of text and N of answers (default: 200); recall: hide N values (default: 20) or "
+              "ask N questions (default: 32); parity: N questions a context"},
+             {"--picks", "N",
+              "kld: rows that sparse attention picks (default: 1536, on a GPU 2048 and 3584 from 131,072 tokens on)"},
+             {"--pick-rule", "priority|largest",
+              "kld: whether picks stand for what is not picked (default: priority, and the largest alone as well)"},
+             {"--state", "DIR", "kld, recall on a folder: keep what was read there, and take it from there next time"},
+             {"--rank", "N", "fit-basis: dimensions to keep (default: 64)"},
+             {"--out", "FILE", "fit-basis: where to write it (default: basis.safetensors beside the model)"},
+             {"--rekey", "FILE", "fit-basis: fit nothing; say that FILE was fitted for these very weights"},
+             {"--seed", "S", "recall: which values are hidden (default: 1)"},
+             {"--against", "WHAT", "kld: dense; logprobs: FILE:TENSOR with reference values"}},
+            joined(engineOptions(), {jsonOption()})),
         runEval};
 }
 

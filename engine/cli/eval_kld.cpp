@@ -61,7 +61,8 @@ Result<Json> evalKld(const Arguments& arguments, Streams& streams)
         line["pick_rule"] = rule == PickRule::Priority ? "priority" : "largest";
         OCTAVO_TRY(const SlotId context, readOrReopen(*dense, model, subject.ids, about.stateFile("dense"), hooks));
         OCTAVO_TRY(text, traceText(*dense, context, about.next, hooks));
-        OCTAVO_TRY(answers, traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
+        OCTAVO_TRY(answers,
+                   traceAnswers(*dense, context, about.prompts, samples, longestAnswer, about.endOfTurn, hooks));
         // The floor: the same rows decoded by kernels whose float sums are rounded differently. A GPU has one kind.
         if (!onGpu && dense->info().path != "plain" && !dense->imageFormat().empty()) {
             OCTAVO_TRY(const SequenceImage image, dense->imageOf(context, ImageRows::Taken));

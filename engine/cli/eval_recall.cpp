@@ -65,7 +65,8 @@ Result<Json> evalLookups(const Arguments& arguments, Streams& streams)
 
 Result<Json> evalRecall(const Arguments& arguments, Streams& streams)
 {
-    if (std::error_code ignored; arguments.has("--text") && std::filesystem::is_directory(arguments.text("--text"), ignored))
+    if (std::error_code ignored;
+        arguments.has("--text") && std::filesystem::is_directory(arguments.text("--text"), ignored))
         return evalLookups(arguments, streams);
     RecallOptions options;
     OCTAVO_TRY(const std::int64_t needles, arguments.integer("--samples", options.needles, 1, 10'000));

@@ -75,8 +75,9 @@ Result<EvalRepository> openEvalRepository(const Arguments& arguments, std::int64
     if (context == 0)
         context = std::int64_t(all) - samples;
     if (context < 64 || std::size_t(context + samples) > all)
-        return Error{ErrorCode::InvalidArgument, "--context and --samples ask for " + std::to_string(context + samples) +
-                                                     " tokens, but the text has " + std::to_string(all)};
+        return Error{ErrorCode::InvalidArgument, "--context and --samples ask for " +
+                                                     std::to_string(context + samples) + " tokens, but the text has " +
+                                                     std::to_string(all)};
     found.next.assign(subject.ids.begin() + context, subject.ids.begin() + context + samples);
     subject.ids.resize(std::size_t(context));
     // The share of the text is taken for the share of the tokens: a little less, so that all is surely read.
@@ -108,9 +109,9 @@ Result<void> checkAllFinite(std::span<const Value> values, const std::filesystem
     const auto bad = std::ranges::find_if(values, [](Value value) { return !std::isfinite(value); });
     if (bad == values.end())
         return {};
-    return Error{ErrorCode::FormatInvalid,
-                 model.string() + ": the model gives no finite score at position " + std::to_string(bad - values.begin())
-                     + "; its weights are damaged, octavo-engine doctor says which"};
+    return Error{ErrorCode::FormatInvalid, model.string() + ": the model gives no finite score at position " +
+                                               std::to_string(bad - values.begin()) +
+                                               "; its weights are damaged, octavo-engine doctor says which"};
 }
 
 } // namespace

@@ -108,8 +108,8 @@ Result<void> runGenerate(const Arguments& arguments, Streams& streams)
         streams.out << line.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) << '\n';
     } else {
         streams.out << '\n';
-        streams.err << engine::counted(stats.promptTokens, "token") << " read in " << std::int64_t(stats.prefillMs) << " ms, "
-                    << stats.newTokens << " written in " << std::int64_t(stats.decodeMs) << " ms ("
+        streams.err << engine::counted(stats.promptTokens, "token") << " read in " << std::int64_t(stats.prefillMs)
+                    << " ms, " << stats.newTokens << " written in " << std::int64_t(stats.decodeMs) << " ms ("
                     << finishName(finished.reason) << ")\n";
     }
     return {};

@@ -76,7 +76,8 @@ void auditWeights(const ModelWeights& weights, CheckpointAudit& audit)
         for (const LinearWeight* weight : bigLinears(layer)) {
             const std::int64_t groups = (weight->inFeatures + quantizedGroupSize - 1) / quantizedGroupSize;
             if (canQuantize(*weight))
-                audit.cpuWeightBytes += weight->parameters() / 2 + groups * weight->outFeatures * 2 - weight->storedBytes();
+                audit.cpuWeightBytes +=
+                    weight->parameters() / 2 + groups * weight->outFeatures * 2 - weight->storedBytes();
         }
     };
     audit.cpuWeightBytes += cpuHeadBytes(weights.head()) - (audit.tiedHead ? 0 : weights.head().storedBytes());

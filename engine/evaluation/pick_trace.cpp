@@ -116,15 +116,16 @@ double rankedRate(const PickTrace& trace, std::int64_t rows, std::int64_t warmUp
 
 } // namespace
 
-Result<PickTrace> syntheticTrace(int lanes, std::int64_t tokens, std::int64_t picks, std::int64_t steps, double missRate)
+Result<PickTrace> syntheticTrace(int lanes, std::int64_t tokens, std::int64_t picks, std::int64_t steps,
+                                 double missRate)
 {
     if (lanes < 1 || picks < 1 || tokens < 2 * picks || tokens > std::numeric_limits<std::int32_t>::max() ||
         !(missRate >= 0.0 && missRate <= 1.0))
-        return Error{ErrorCode::InvalidArgument, "A stream of " + std::to_string(picks) + " picks a step from " +
-                                                     std::to_string(tokens) + " tokens with a miss rate of " +
-                                                     std::to_string(missRate) +
-                                                     " cannot be made; at least twice as many tokens as picks and a rate "
-                                                     "from 0 to 1 are needed"};
+        return Error{ErrorCode::InvalidArgument,
+                     "A stream of " + std::to_string(picks) + " picks a step from " + std::to_string(tokens) +
+                         " tokens with a miss rate of " + std::to_string(missRate) +
+                         " cannot be made; at least twice as many tokens as picks and a rate "
+                         "from 0 to 1 are needed"};
     PickTrace trace{lanes, tokens, {}};
     for (std::int64_t step = 0; step < steps; ++step) {
         // A window that goes on through the tokens, round and round; lanes begin apart.

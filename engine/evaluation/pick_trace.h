@@ -23,7 +23,8 @@ struct PickTrace {
 /// A stream in which every step picks `picks` rows of each lane, a share `missRate` of them rows that were not picked for as
 /// long as possible, in place of those picked longest. A buffer that holds a few steps' picks, but not nearly all rows,
 /// misses just these. Fails with InvalidArgument where lanes have fewer than twice as many tokens as picks.
-Result<PickTrace> syntheticTrace(int lanes, std::int64_t tokens, std::int64_t picks, std::int64_t steps, double missRate);
+Result<PickTrace> syntheticTrace(int lanes, std::int64_t tokens, std::int64_t picks, std::int64_t steps,
+                                 double missRate);
 
 struct HitRates {
     double clock = 0.0, leastRecent = 0.0, optimum = 0.0;

@@ -143,8 +143,10 @@ std::vector<Lookup> makeLookups(const Tokenizer& tokenizer, const std::vector<Re
             found.emplace_back(definition.at, name);
     }
     std::ranges::sort(found);
-    constexpr std::array<std::array<const char*, 2>, 4> forms = {
-        {{"Where is `", "` defined?"}, {"Show me `", "`."}, {"What does `", "` do?"}, {"What is the signature of `", "`?"}}};
+    constexpr std::array<std::array<const char*, 2>, 4> forms = {{{"Where is `", "` defined?"},
+                                                                  {"Show me `", "`."},
+                                                                  {"What does `", "` do?"},
+                                                                  {"What is the signature of `", "`?"}}};
     std::vector<Lookup> lookups;
     const std::size_t wanted = std::min(found.size(), std::size_t(std::max(count, 0)));
     for (std::size_t i = 0; i < wanted; ++i) {

@@ -86,7 +86,8 @@ Result<void> save(Backend& backend, std::uint64_t model, SlotId slot, std::span<
 Result<void> checkReplaceable(const std::filesystem::path& file)
 {
     std::error_code error;
-    if (!std::filesystem::exists(file, error) || (std::filesystem::is_regular_file(file, error) && std::filesystem::is_empty(file, error)))
+    if (!std::filesystem::exists(file, error) ||
+        (std::filesystem::is_regular_file(file, error) && std::filesystem::is_empty(file, error)))
         return {};
     constexpr std::string_view kind = "octavo reading ";
     char begin[kind.size()] = {};

@@ -21,11 +21,13 @@ public:
     static std::shared_ptr<TierPage> create(std::int64_t bytes)
     {
         // Twice the alignment is mapped and the rest given back, so that the piece starts on a big page.
-        void* mapped = mmap(nullptr, std::size_t(bytes + bigPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        void* mapped =
+            mmap(nullptr, std::size_t(bytes + bigPage), PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
         if (mapped == MAP_FAILED)
             return nullptr;
         auto* begin = static_cast<std::uint8_t*>(mapped);
-        const std::int64_t before = (bigPage - std::int64_t(reinterpret_cast<std::uintptr_t>(begin) % bigPage)) % bigPage;
+        const std::int64_t before =
+            (bigPage - std::int64_t(reinterpret_cast<std::uintptr_t>(begin) % bigPage)) % bigPage;
         if (before > 0)
             munmap(begin, std::size_t(before));
         if (before < bigPage)
@@ -105,7 +107,8 @@ Result<HostTier> HostTier::fork(std::int64_t tokens, std::int64_t maxTokens) con
     for (int layer = 0; layer < m_shape.numLayers; ++layer) {
         for (std::int64_t i = 0; i < tier.m_pagesPerLayer; ++i) {
             auto& page = tier.m_pages[std::size_t(layer * tier.m_pagesPerLayer + i)];
-            page = i < shared ? m_pages[std::size_t(layer * m_pagesPerLayer + i)] : TierPage::create(m_shape.pageBytes());
+            page =
+                i < shared ? m_pages[std::size_t(layer * m_pagesPerLayer + i)] : TierPage::create(m_shape.pageBytes());
             if (!page)
                 return Error{ErrorCode::OutOfMemory, "no memory to go on from a shared context: " +
                                                          std::to_string(m_shape.bytes(maxTokens - tokens) >> 20) +

@@ -48,7 +48,10 @@ public:
     /// before had read too, as far as they are still held, or this step already.
     std::int64_t read(LaneId lane, std::span<const std::int32_t> tokens);
 
-    bool holds(LaneId lane, std::int32_t token) const { return m_lanes[std::size_t(lane)].lastStep[std::size_t(token)] != 0; }
+    bool holds(LaneId lane, std::int32_t token) const
+    {
+        return m_lanes[std::size_t(lane)].lastStep[std::size_t(token)] != 0;
+    }
     const HotCounters& counters(LaneId lane) const { return m_lanes[std::size_t(lane)].counters; }
     const HotCounters& stepCounters(LaneId lane) const { return m_lanes[std::size_t(lane)].step; }
     const HotCounters& total() const { return m_total; }

@@ -44,7 +44,8 @@ bool readNumber(const nlohmann::json& metadata, const char* key, int base, Integ
     if (!metadata.contains(key) || !metadata[key].is_string())
         return false;
     const auto text = metadata[key].get<std::string>();
-    return std::from_chars(text.data(), text.data() + text.size(), value, base).ptr == text.data() + text.size() && !text.empty();
+    return std::from_chars(text.data(), text.data() + text.size(), value, base).ptr == text.data() + text.size() &&
+           !text.empty();
 }
 
 /// What no fit() gives, as a damaged file might have it; empty: nothing. All values are finite.
@@ -56,7 +57,8 @@ std::string oddValueOf(const SketchBasis& basis)
             const std::string where = "layers." + std::to_string(layer) + ", head " + std::to_string(head);
             const std::span vectors(basis.basis(layer, head), std::size_t(basis.rank) * std::size_t(basis.headDim));
             for (int a = 0; a < basis.rank; ++a) {
-                const auto left = vectors.subspan(std::size_t(a) * std::size_t(basis.headDim), std::size_t(basis.headDim));
+                const auto left =
+                    vectors.subspan(std::size_t(a) * std::size_t(basis.headDim), std::size_t(basis.headDim));
                 for (int b = a; b < basis.rank; ++b) {
                     const auto* right = &vectors[std::size_t(b) * std::size_t(basis.headDim)];
                     const double product = std::inner_product(left.begin(), left.end(), right, 0.0);
@@ -109,7 +111,8 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
     const auto bytes = file.bytes();
     OCTAVO_TRY(const SafetensorsHeader header, SafetensorsHeader::parse(bytes, bytes.size(), name));
     const auto invalid = [&](const std::string& what) {
-        return Error{ErrorCode::FormatInvalid, name + ": " + what + "; write it anew with octavo-engine eval fit-basis"};
+        return Error{ErrorCode::FormatInvalid,
+                     name + ": " + what + "; write it anew with octavo-engine eval fit-basis"};
     };
 
     SketchBasis basis;
@@ -139,8 +142,8 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
             return invalid("has no F32 layers." + std::to_string(layer) + ".basis of 3 and .mean of 2 dimensions");
         const auto heads = vectors->shape[0], rank = vectors->shape[1], dim = vectors->shape[2];
         if (layer == 0) {
-            if (heads < 1 || heads > 256 || dim < 64 || dim > 512 || dim % 64 != 0 || rank < 8 || rank > dim || rank > 256 ||
-                rank % 8 != 0)
+            if (heads < 1 || heads > 256 || dim < 64 || dim > 512 || dim % 64 != 0 || rank < 8 || rank > dim ||
+                rank > 256 || rank % 8 != 0)
                 return invalid("has a basis of shape " + shapeText(vectors->shape) +
                                "; expected heads, a rank that is a multiple of 8 up to 256, a head size up to 512");
             basis.numKvHeads = int(heads);
@@ -153,7 +156,8 @@ Result<SketchBasis> SketchBasis::load(const std::filesystem::path& path)
             const std::size_t before = to.size();
             to.resize(before + std::size_t(info.elements()));
             std::memcpy(to.data() + before, bytes.data() + header.dataStart + info.begin, info.end - info.begin);
-            return std::all_of(to.begin() + std::ptrdiff_t(before), to.end(), [](float value) { return std::isfinite(value); });
+            return std::all_of(to.begin() + std::ptrdiff_t(before), to.end(),
+                               [](float value) { return std::isfinite(value); });
         };
         const std::string noNumbers = "layers." + std::to_string(layer) + " has values that are no finite numbers";
         if (!append(basis.vectors, *vectors) || !append(basis.means, *mean))
@@ -183,7 +187,8 @@ Result<void> SketchBasis::checkReplaceable(const std::filesystem::path& path)
         return {};
     const auto file = MappedFile::open(path);
     SketchBasis found;
-    if (file && SafetensorsHeader::parse(file->bytes(), file->bytes().size(), path.string()) && readNumber(metadataOf(file->bytes()), "model_hash", 16, found.modelHash))
+    if (file && SafetensorsHeader::parse(file->bytes(), file->bytes().size(), path.string()) &&
+        readNumber(metadataOf(file->bytes()), "model_hash", 16, found.modelHash))
         return {};
     return Error{ErrorCode::InvalidArgument, path.string() + " is no sketch basis; name another file"};
 }
@@ -222,8 +227,10 @@ Result<void> SketchBasis::save(const std::filesystem::path& path) const
         file.write(reinterpret_cast<const char*>(&length), 8);
         file.write(text.data(), std::streamsize(text.size()));
         for (std::size_t layer = 0; layer < std::size_t(numLayers); ++layer) {
-            file.write(reinterpret_cast<const char*>(vectors.data() + layer * basisFloats), std::streamsize(4 * basisFloats));
-            file.write(reinterpret_cast<const char*>(means.data() + layer * meanFloats), std::streamsize(4 * meanFloats));
+            file.write(reinterpret_cast<const char*>(vectors.data() + layer * basisFloats),
+                       std::streamsize(4 * basisFloats));
+            file.write(reinterpret_cast<const char*>(means.data() + layer * meanFloats),
+                       std::streamsize(4 * meanFloats));
             file.write(reinterpret_cast<const char*>(deviations.data() + layer * deviationFloats),
                        std::streamsize(4 * deviationFloats));
         }
@@ -245,13 +252,14 @@ Result<void> SketchBasis::checkFits(std::uint64_t hash, int layers, int kvHeads,
 {
     if (numLayers != layers || numKvHeads != kvHeads || headDim != dim)
         return Error{ErrorCode::FormatInvalid,
-                     "the sketch basis is for " + std::to_string(numLayers) + " layers of " + std::to_string(numKvHeads) +
-                         " heads of size " + std::to_string(headDim) + ", the model has " + std::to_string(layers) + ", " +
-                         std::to_string(kvHeads) + ", " + std::to_string(dim) +
+                     "the sketch basis is for " + std::to_string(numLayers) + " layers of " +
+                         std::to_string(numKvHeads) + " heads of size " + std::to_string(headDim) + ", the model has " +
+                         std::to_string(layers) + ", " + std::to_string(kvHeads) + ", " + std::to_string(dim) +
                          "; write one for it with octavo-engine eval fit-basis"};
     if (modelHash != hash)
-        return Error{ErrorCode::FormatInvalid, "the sketch basis was fitted for model " + hex(modelHash) + ", this is " +
-                                                   hex(hash) + "; write one for it with octavo-engine eval fit-basis"};
+        return Error{ErrorCode::FormatInvalid, "the sketch basis was fitted for model " + hex(modelHash) +
+                                                   ", this is " + hex(hash) +
+                                                   "; write one for it with octavo-engine eval fit-basis"};
     return {};
 }
 
@@ -296,7 +304,8 @@ Result<SketchBasis> KeyStatistics::fit(int rank, std::uint64_t modelHash) const
         for (std::size_t i = 0; i < dim; ++i) {
             basis.means.push_back(float(sums[i] / count));
             for (std::size_t j = i; j < dim; ++j)
-                covariance[i * dim + j] = m_products[(index * dim + i) * dim + j] / count - sums[i] / count * sums[j] / count;
+                covariance[i * dim + j] =
+                    m_products[(index * dim + i) * dim + j] / count - sums[i] / count * sums[j] / count;
         }
         const SymmetricEigen eigen = symmetricEigen(std::move(covariance), m_headDim);
         for (std::size_t i = 0; i < std::size_t(rank) * dim; ++i)

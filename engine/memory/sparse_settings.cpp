@@ -34,8 +34,9 @@ Result<void> SparseSettings::check() const
         return Error{ErrorCode::InvalidArgument, "sparse attention's multiple of picks that are looked at is " +
                                                      std::to_string(lookAt) + ", expected 0 or at least 1"};
     if (!std::isfinite(priorityFloor) || priorityFloor < 0.0 || priorityFloor > 1.0)
-        return Error{ErrorCode::InvalidArgument, "the share of sparse attention's picks that goes to all tokens alike is " +
-                                                     std::to_string(priorityFloor) + ", expected 0 to 1"};
+        return Error{ErrorCode::InvalidArgument,
+                     "the share of sparse attention's picks that goes to all tokens alike is " +
+                         std::to_string(priorityFloor) + ", expected 0 to 1"};
     if (!std::isfinite(adaptiveTail) || adaptiveTail <= 0.0 || adaptiveTail >= 1.0)
         return Error{ErrorCode::InvalidArgument, "the share above which sparse attention picks more is " +
                                                      std::to_string(adaptiveTail) + ", expected between 0 and 1"};

@@ -134,8 +134,9 @@ Result<QuantizedLinear> quantizeInt4(const LinearWeight& weight, int threads, Gr
             quantizeRow(n, row);
     });
     if (!finite)
-        return Error{ErrorCode::FormatInvalid, weight.name + " holds a weight that is no finite number, so it cannot be "
-                                                             "quantised: download the model again"};
+        return Error{ErrorCode::FormatInvalid, weight.name +
+                                                   " holds a weight that is no finite number, so it cannot be "
+                                                   "quantised: download the model again"};
     result.weight.name = weight.name;
     result.weight.format = LinearWeight::Format::Int4;
     result.weight.outFeatures = weight.outFeatures;

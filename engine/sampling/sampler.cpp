@@ -25,7 +25,8 @@ constexpr std::size_t expBlock = 8;
 // can decide a draw. Relative error below 1e-15. A block at a time, since the terms of one value wait for each other.
 void portableExp(double* values)
 {
-    constexpr double inverseLn2 = 1.4426950408889634, ln2High = 0.693147180369123816490, ln2Low = 1.90821492927058770002e-10;
+    constexpr double inverseLn2 = 1.4426950408889634, ln2High = 0.693147180369123816490,
+                     ln2Low = 1.90821492927058770002e-10;
     double power[expBlock], rest[expBlock], sum[expBlock];
     for (std::size_t i = 0; i < expBlock; ++i) {
         const double x = std::max(values[i], -700.0);

@@ -91,7 +91,8 @@ bool ContextStore::isStoresName(const std::string& name)
         if (form[i] == '-' ? name[i] != '-' : std::isxdigit(static_cast<unsigned char>(name[i])) == 0)
             return false;
     }
-    return name.find(".context", length) != std::string::npos && (name.ends_with(".context") || name.ends_with(".part"));
+    return name.find(".context", length) != std::string::npos &&
+           (name.ends_with(".context") || name.ends_with(".part"));
 }
 
 ContextStore::~ContextStore()
@@ -137,8 +138,8 @@ void ContextStore::list()
         }
         const auto file = SavedContext::open(path);
         if (file) {
-            found.push_back({path, file->info().bytes, file->info().modelKey == m_options.modelKey, file->info().isPart(),
-                             file->info().resume, file->info().lastUsed});
+            found.push_back({path, file->info().bytes, file->info().modelKey == m_options.modelKey,
+                             file->info().isPart(), file->info().resume, file->info().lastUsed});
         } else if (!isStoresName(name)) { // somebody else's
             continue;
         } else if (file.error().code == ErrorCode::FormatInvalid) {
@@ -156,9 +157,10 @@ void ContextStore::list()
         }
     }
     if (otherVersions > 0 && !std::exchange(m_saidOtherVersion, true))
-        spdlog::warn("{}: {} of the saved contexts there are another version's of Octavo; they are not opened, and give way "
-                     "to those that are read now",
-                     m_options.folder.string(), otherVersions);
+        spdlog::warn(
+            "{}: {} of the saved contexts there are another version's of Octavo; they are not opened, and give way "
+            "to those that are read now",
+            m_options.folder.string(), otherVersions);
     m_entries = std::move(found);
     m_listed = isComplete ? changed : fs::file_time_type::min();
 }

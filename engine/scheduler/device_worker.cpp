@@ -152,7 +152,9 @@ void DeviceWorker::obey(Scheduler& scheduler, Command&& command)
                              submit->atUs);
         } catch (const std::exception&) {
             try {
-                (sink ? sink : submit->sink)(id, Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
+                (sink ? sink : submit->sink)(
+                    id,
+                    Failed{{ErrorCode::OutOfMemory, m_info.device + ": memory ran out while a question was queued"}});
             } catch (const std::exception&) { // whoever asked has no room to hear of it
             }
         }

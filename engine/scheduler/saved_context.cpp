@@ -272,8 +272,9 @@ Result<void> SavedContext::checkRows(std::size_t run, std::int64_t bytes, const 
         const std::int64_t begin = std::int64_t(block) * blockBytes;
         if (stop && stop())
             return Error{ErrorCode::Cancelled, m_info.file.string() + ": it is not needed any more"};
-        OCTAVO_CHECK(checkRange(head.rowsAt(run) + begin, std::min(blockBytes, std::int64_t(head.rowBytes[run]) - begin),
-                                hashes[block], "its keys and values"));
+        OCTAVO_CHECK(checkRange(head.rowsAt(run) + begin,
+                                std::min(blockBytes, std::int64_t(head.rowBytes[run]) - begin), hashes[block],
+                                "its keys and values"));
     }
     return {};
 }

@@ -184,10 +184,11 @@ Result<SlotId> Scheduler::reserve(const Task& task, const PrefixCache::Hit& hit,
     };
     // Idle work takes from nobody. Asked again after admitTask(): what was prepared since then is used as well.
     if (!(task.isIdleWork() ? fitsBudget(needed) : makeRoomInBudget(needed, hit.slot)))
-        return refuse({ErrorCode::OutOfMemory,
-                       "a context of " + std::to_string(tokens) + " tokens does not fit: used "
-                           + mebibytes(sequenceMemoryUsed()) + ", limit " + mebibytes(m_options.memoryBudgetBytes)
-                           + ", needed " + mebibytes(needed) + "; close other agents' contexts or ask about fewer files"});
+        return refuse({ErrorCode::OutOfMemory, "a context of " + std::to_string(tokens) +
+                                                   " tokens does not fit: used " + mebibytes(sequenceMemoryUsed()) +
+                                                   ", limit " + mebibytes(m_options.memoryBudgetBytes) + ", needed " +
+                                                   mebibytes(needed) +
+                                                   "; close other agents' contexts or ask about fewer files"});
     for (;;) {
         auto slot = guarded("room was made for a context", [&] {
             return hit.length > 0 ? m_backend.forkSequence(hit.slot, tokens) : m_backend.createSequence(tokens);

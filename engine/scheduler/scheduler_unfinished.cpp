@@ -39,8 +39,8 @@ void Scheduler::keepUnfinished(Task& task)
 void Scheduler::saveOnTheWay(Task& task)
 {
     const std::int64_t last = task.savedUs > 0 ? task.savedUs : task.startedUs;
-    if (!m_failure && m_backend.savesWhileReading() && isContextReading(task) && m_options.nowUs() - last >= m_options.saveReadingEveryUs &&
-        2 * task.done >= 3 * task.savedTokens)
+    if (!m_failure && m_backend.savesWhileReading() && isContextReading(task) &&
+        m_options.nowUs() - last >= m_options.saveReadingEveryUs && 2 * task.done >= 3 * task.savedTokens)
         savePart(task);
 }
 

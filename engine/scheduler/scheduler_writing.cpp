@@ -15,7 +15,8 @@ namespace {
 
 Error undeliveredError()
 {
-    return {ErrorCode::OutOfMemory, "part of the answer could not be passed on, most likely for want of memory; ask again"};
+    return {ErrorCode::OutOfMemory,
+            "part of the answer could not be passed on, most likely for want of memory; ask again"};
 }
 
 } // namespace
@@ -149,7 +150,8 @@ void Scheduler::writeStep(std::vector<Task*> writers)
         takeRows(task, int(count), [&](int inTask) -> std::optional<TokenId> {
             const std::size_t at = row + std::size_t(inTask);
             if (!best)
-                return task.sampler.sample(std::span(m_logits).subspan(at * vocab, vocab), m_options.tokenizer->endId());
+                return task.sampler.sample(std::span(m_logits).subspan(at * vocab, vocab),
+                                           m_options.tokenizer->endId());
             return m_best[at] < 0 ? std::nullopt : std::optional(m_best[at]);
         });
         row += count;

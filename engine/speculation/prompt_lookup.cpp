@@ -33,10 +33,12 @@ Draft PromptLookup::propose(int most) const
     std::size_t best = 0;
     int bestMatch = runLength - 1;
     std::int32_t candidate = m_head[bucketOf(end)];
-    for (int tried = 0; candidate >= 0 && tried < mostCandidates; ++tried, candidate = m_previous[std::size_t(candidate)]) {
+    for (int tried = 0; candidate >= 0 && tried < mostCandidates;
+         ++tried, candidate = m_previous[std::size_t(candidate)]) {
         const auto at = std::size_t(candidate);
         int match = 0;
-        while (match < longestCompared && std::size_t(match) < at && m_tokens[at - 1 - std::size_t(match)] == m_tokens[end - 1 - std::size_t(match)])
+        while (match < longestCompared && std::size_t(match) < at &&
+               m_tokens[at - 1 - std::size_t(match)] == m_tokens[end - 1 - std::size_t(match)])
             ++match;
         if (match > bestMatch) {
             best = at;

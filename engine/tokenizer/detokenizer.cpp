@@ -23,7 +23,8 @@ std::string Detokenizer::appendBytes(std::string_view bytes)
         const Utf8Step step = decodeUtf8(rest);
         if (step.kind == Utf8Step::Kind::Cut)
             break;
-        text += step.kind == Utf8Step::Kind::Character ? rest.substr(0, std::size_t(step.length)) : replacementCharacter;
+        text +=
+            step.kind == Utf8Step::Kind::Character ? rest.substr(0, std::size_t(step.length)) : replacementCharacter;
         rest.remove_prefix(std::size_t(step.length));
     }
     m_pending.erase(0, m_pending.size() - rest.size());

@@ -22,8 +22,9 @@ void appendNfc(std::string& out, std::string_view run)
         return;
     }
     utf8proc_uint8_t* buffer = nullptr;
-    const auto length = utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()), utf8proc_ssize_t(run.size()),
-                                     &buffer, utf8proc_option_t(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
+    const auto length =
+        utf8proc_map(reinterpret_cast<const utf8proc_uint8_t*>(run.data()), utf8proc_ssize_t(run.size()), &buffer,
+                     utf8proc_option_t(UTF8PROC_STABLE | UTF8PROC_COMPOSE));
     const std::unique_ptr<utf8proc_uint8_t, decltype(&std::free)> owner(buffer, &std::free);
     if (length < 0)
         out += run;

@@ -24,7 +24,8 @@ public:
         m_tokens = added;
         // By text, longest first among those that share a beginning.
         std::sort(m_tokens.begin(), m_tokens.end(), [](const AddedToken& a, const AddedToken& b) {
-            return std::pair(std::uint8_t(a.text[0]), b.text.size()) < std::pair(std::uint8_t(b.text[0]), a.text.size());
+            return std::pair(std::uint8_t(a.text[0]), b.text.size()) <
+                   std::pair(std::uint8_t(b.text[0]), a.text.size());
         });
         for (const AddedToken& token : m_tokens)
             ++m_end[std::uint8_t(token.text[0])];

@@ -173,7 +173,8 @@ private:
         for (const char* key : {"dropout", "continuing_subword_prefix", "end_of_word_suffix"}) {
             const Json* value = find(*model, key);
             if (value && *value != "" && *value != 0)
-                return invalid(m_name, std::string("model.") + key + " is set; only byte-level BPE without it is known");
+                return invalid(m_name,
+                               std::string("model.") + key + " is set; only byte-level BPE without it is known");
         }
         if (isTrue(*model, "byte_fallback"))
             return invalid(m_name, "model.byte_fallback is on; only byte-level BPE without it is known");
@@ -198,7 +199,8 @@ private:
                                            " characters of the byte alphabet");
             std::string& slot = m_file.tokens[std::size_t(id)];
             if (!slot.empty())
-                return invalid(m_name, "id " + std::to_string(id) + " is given to two tokens, one of them " + quote(token));
+                return invalid(m_name,
+                               "id " + std::to_string(id) + " is given to two tokens, one of them " + quote(token));
             slot = *std::move(bytes);
             m_ids.emplace(slot, id);
             if (slot.size() == 1)
@@ -240,7 +242,8 @@ private:
                 m_file.tokens.resize(std::size_t(id) + 1);
             std::string& slot = m_file.tokens[std::size_t(id)];
             if (!slot.empty() && slot != text)
-                return invalid(m_name, "id " + std::to_string(id) + " is given to two tokens, one of them " + quote(text));
+                return invalid(m_name,
+                               "id " + std::to_string(id) + " is given to two tokens, one of them " + quote(text));
             // Plain text must stay encodable without added tokens.
             if (slot == text && text.size() == 1)
                 return invalid(m_name, "added token " + quote(text) + " takes the place of a single byte");

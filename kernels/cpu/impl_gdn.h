@@ -59,7 +59,8 @@ void gemm(int rows, int columns, int depth, const float* a, std::int64_t rowStri
 {
     int m = 0;
     for (; m + gemmRows <= rows; m += gemmRows)
-        gemmRowTile<gemmRows, Mode>(columns, depth, a + m * rowStride, rowStride, depthStride, b, ldb, c + m * ldc, ldc);
+        gemmRowTile<gemmRows, Mode>(columns, depth, a + m * rowStride, rowStride, depthStride, b, ldb, c + m * ldc,
+                                    ldc);
     for (; m < rows; ++m)
         gemmRowTile<1, Mode>(columns, depth, a + m * rowStride, rowStride, depthStride, b, ldb, c + m * ldc, ldc);
 }

@@ -110,7 +110,8 @@ struct Kernels {
     /// The largest of x, which holds no NaN; n: a multiple of 16.
     float (*largest)(const float* x, int n);
     /// Panels of 16 of which some x[i] + slack[i] * factor reaches `least`, in order, into `found`; how many.
-    int (*panelsReaching)(const float* x, const float* slack, float factor, float least, int panels, std::int32_t* found);
+    int (*panelsReaching)(const float* x, const float* slack, float factor, float least, int panels,
+                          std::int32_t* found);
 
     /// y = exp(x), relative error below 2e-7 for x in [-87, 88]; smaller x gives about 1e-38.
     void (*exponential)(const float* x, int n, float* y);

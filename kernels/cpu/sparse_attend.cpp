@@ -222,8 +222,9 @@ OCTAVO_AVX512 void scorePairAvx512(const std::uint8_t* const* rows, int numRows,
                                                _mm512_unpackhi_epi32(dots[q][2], dots[q][3]));
             quarters[q] = _mm512_add_epi32(_mm512_unpacklo_epi64(a, b), _mm512_unpackhi_epi64(a, b));
         }
-        const __m512i halves = _mm512_add_epi32(_mm512_shuffle_i32x4(quarters[0], quarters[1], _MM_SHUFFLE(1, 0, 1, 0)),
-                                                _mm512_shuffle_i32x4(quarters[0], quarters[1], _MM_SHUFFLE(3, 2, 3, 2)));
+        const __m512i halves =
+            _mm512_add_epi32(_mm512_shuffle_i32x4(quarters[0], quarters[1], _MM_SHUFFLE(1, 0, 1, 0)),
+                             _mm512_shuffle_i32x4(quarters[0], quarters[1], _MM_SHUFFLE(3, 2, 3, 2)));
         const __m512i whole = _mm512_add_epi32(_mm512_shuffle_i32x4(halves, halves, _MM_SHUFFLE(2, 0, 2, 0)),
                                                _mm512_shuffle_i32x4(halves, halves, _MM_SHUFFLE(3, 1, 3, 1)));
         const __m256 sums = _mm256_cvtepi32_ps(_mm256_sub_epi32(_mm512_castsi512_si256(whole), offsets));
@@ -293,16 +294,17 @@ OCTAVO_AVX512 void weighAvx512(const float* probabilities, const float* valueSca
     const __m128 top = _mm_max_ps(_mm_max_ps(_mm512_extractf32x4_ps(highest, 0), _mm512_extractf32x4_ps(highest, 1)),
                                   _mm_max_ps(_mm512_extractf32x4_ps(highest, 2), _mm512_extractf32x4_ps(highest, 3)));
     _mm_storeu_ps(tops, top);
-    const __m512 inverse =
-        _mm512_broadcast_f32x4(_mm_setr_ps(inverseOf(tops[0]), inverseOf(tops[1]), inverseOf(tops[2]), inverseOf(tops[3])));
+    const __m512 inverse = _mm512_broadcast_f32x4(
+        _mm_setr_ps(inverseOf(tops[0]), inverseOf(tops[1]), inverseOf(tops[2]), inverseOf(tops[3])));
     const __m128i byGroup = _mm_setr_epi8(0, 4, 8, 12, 1, 5, 9, 13, 2, 6, 10, 14, 3, 7, 11, 15);
     const __m512i half = _mm512_set1_epi32(128);
     __m512i sums = _mm512_setzero_si512();
     for (int i = 0; i < paddedRows; i += 4) {
         const __m512i codes = _mm512_cvtps_epi32(_mm512_mul_ps(_mm512_loadu_ps(weights + 4 * i), inverse));
         sums = _mm512_add_epi32(sums, codes);
-        _mm_storeu_si128(reinterpret_cast<__m128i*>(high + 4 * i),
-                         _mm_shuffle_epi8(_mm512_cvtepi32_epi8(_mm512_srai_epi32(_mm512_add_epi32(codes, half), 8)), byGroup));
+        _mm_storeu_si128(
+            reinterpret_cast<__m128i*>(high + 4 * i),
+            _mm_shuffle_epi8(_mm512_cvtepi32_epi8(_mm512_srai_epi32(_mm512_add_epi32(codes, half), 8)), byGroup));
         _mm_storeu_si128(reinterpret_cast<__m128i*>(low + 4 * i),
                          _mm_shuffle_epi8(_mm512_cvtepi32_epi8(codes), byGroup));
     }
@@ -385,9 +387,10 @@ OCTAVO_AVX512 void attendAvx512(const std::uint8_t* const* givenRows, const floa
     const AttendWork work({256}, numRows, numQueries, workSpace);
     const bool lifted = work.takeLifts(lifts, numRows);
     for (int i = 0; lifted && i < work.paddedRows; i += lanes)
-        _mm512_storeu_ps(work.liftedShares + i,
-                         _mm512_sub_ps(_mm512_set1_ps(1.0f), expNonPositive16(_mm512_sub_ps(
-                                                                 _mm512_setzero_ps(), _mm512_loadu_ps(work.lifts + i)))));
+        _mm512_storeu_ps(
+            work.liftedShares + i,
+            _mm512_sub_ps(_mm512_set1_ps(1.0f),
+                          expNonPositive16(_mm512_sub_ps(_mm512_setzero_ps(), _mm512_loadu_ps(work.lifts + i)))));
     const std::uint8_t* rows[maxAttendRows];
     std::copy_n(givenRows, numRows, rows);
     std::fill(rows + numRows, rows + work.paddedRows, givenRows[0]); // their weights are 0

@@ -89,7 +89,8 @@ const PeriodBoosts& periodBoosts()
 
 #if defined(__x86_64__)
 #define OCTAVO_FOR_AVX2 __attribute__((target("avx2"), optimize("O3")))
-#define OCTAVO_FOR_AVX512 __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"), optimize("O3")))
+#define OCTAVO_FOR_AVX512                                                                                              \
+    __attribute__((target("avx512f,avx512bw,avx512dq,avx512vl,prefer-vector-width=512"), optimize("O3")))
 
 OCTAVO_FOR_AVX2 void fillAvx2(std::int32_t limit, float unit, float mostLack, std::int32_t* out)
 {

@@ -79,7 +79,8 @@ std::uint64_t placeOf(const SelectScratch& scratch, std::int64_t i)
 }
 
 // Moves the candidates whose place reaches `limit` to the front and returns how many there are.
-std::int64_t keepPlain(std::int64_t count, std::uint64_t limit, int numHeads, std::int64_t stride, SelectScratch& scratch)
+std::int64_t keepPlain(std::int64_t count, std::uint64_t limit, int numHeads, std::int64_t stride,
+                       SelectScratch& scratch)
 {
     std::int64_t taken = 0;
     for (std::int64_t i = 0; i < count; ++i) {
@@ -142,8 +143,9 @@ OCTAVO_AVX512 LogSum logSumAvx512(const float* scores, std::int64_t n)
     for (std::int64_t i = 0; i < whole; i += lanes)
         sums = _mm512_add_ps(sums, roughExp16(_mm512_sub_ps(_mm512_loadu_ps(scores + i), shift)));
     if (tail)
-        sums = _mm512_add_ps(sums, _mm512_maskz_mov_ps(tail, roughExp16(_mm512_sub_ps(
-                                                                  _mm512_maskz_loadu_ps(tail, scores + whole), shift))));
+        sums = _mm512_add_ps(
+            sums,
+            _mm512_maskz_mov_ps(tail, roughExp16(_mm512_sub_ps(_mm512_maskz_loadu_ps(tail, scores + whole), shift))));
     return {maximum, sumLanes16(sums)};
 }
 
@@ -335,7 +337,8 @@ std::int32_t limitReachedBy(Path path, const std::int32_t* values, std::int64_t 
     while (missed - reached > 1) {
         const auto middle = std::int32_t((reached + missed) / 2);
 #if defined(__x86_64__)
-        const std::int64_t count = path == Path::Avx512 ? countAvx512(values, n, middle) : countPlain(values, n, middle);
+        const std::int64_t count =
+            path == Path::Avx512 ? countAvx512(values, n, middle) : countPlain(values, n, middle);
 #else
         const std::int64_t count = countPlain(values, n, middle);
         (void)path;
@@ -360,7 +363,8 @@ void selectLargest(Path path, const SharedScores& shared, std::int64_t n, std::i
         scratch.sample.resize(std::size_t(sampled));
         for (std::int64_t i = 0; i < sampled; ++i)
             scratch.sample[std::size_t(i)] = keyOf(shared, i * stride);
-        std::nth_element(scratch.sample.begin(), scratch.sample.begin() + wanted, scratch.sample.end(), std::greater<>{});
+        std::nth_element(scratch.sample.begin(), scratch.sample.begin() + wanted, scratch.sample.end(),
+                         std::greater<>{});
         least = scratch.sample[std::size_t(wanted)];
     }
     const std::int64_t capacity = n + lanes;

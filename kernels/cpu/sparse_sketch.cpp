@@ -125,7 +125,8 @@ std::int64_t candidatesPlain(int rank, SketchView sketches, std::int64_t numBloc
         tokens[count] = first + token;
         lacks[count] = lack;
         for (int q = 0; q < numQueries; ++q)
-            scores[q][count] = wholeScore(rank, block, lane, sketches.rests + std::int64_t(token) * restBytes(rank), queries[q]);
+            scores[q][count] =
+                wholeScore(rank, block, lane, sketches.rests + std::int64_t(token) * restBytes(rank), queries[q]);
         ++count;
     }
     return count;
@@ -214,7 +215,8 @@ OCTAVO_AVX512 void leadsAvx512(const std::uint8_t* leads, std::int64_t numBlocks
         const std::uint8_t* block = leads + b * stride * leadBlockBytes(64);
         if (b + ahead < numBlocks) {
             for (int line = 0; line < leadBlockBytes(64); line += 64)
-                _mm_prefetch(reinterpret_cast<const char*>(block + ahead * stride * leadBlockBytes(64) + line), _MM_HINT_T0);
+                _mm_prefetch(reinterpret_cast<const char*>(block + ahead * stride * leadBlockBytes(64) + line),
+                             _MM_HINT_T0);
         }
         __m512i dot[1][Q];
         leadDots<Q, 1>(block, queries, dot);
@@ -322,8 +324,10 @@ OCTAVO_AVX512 inline __m512 boosts16(__m512i tokens)
     const __m512 x = _mm512_add_ps(_mm512_cvtepi32_ps(_mm512_or_si512(coarse, fine)), _mm512_set1_ps(0.5f));
     const __m512i bits = _mm512_castps_si512(x);
     const __m512 one = _mm512_set1_ps(1.0f);
-    const __m512 t = _mm512_sub_ps(
-        _mm512_castsi512_ps(_mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi32(0x007FFFFF)), _mm512_set1_epi32(0x3F800000))), one);
+    const __m512 t =
+        _mm512_sub_ps(_mm512_castsi512_ps(_mm512_or_si512(_mm512_and_si512(bits, _mm512_set1_epi32(0x007FFFFF)),
+                                                          _mm512_set1_epi32(0x3F800000))),
+                      one);
     __m512 p = _mm512_add_ps(_mm512_set1_ps(0.15053320f), _mm512_mul_ps(t, _mm512_set1_ps(-0.044873955f)));
     p = _mm512_add_ps(_mm512_set1_ps(-0.26957801f), _mm512_mul_ps(t, p));
     p = _mm512_add_ps(_mm512_set1_ps(0.44241858f), _mm512_mul_ps(t, p));
@@ -350,7 +354,8 @@ OCTAVO_AVX512 int keepCandidates(const LeadRule& rule, std::int32_t first, int c
         const __m512i tokens = _mm512_load_si512(waiting.tokens + i);
         __m512 lack = _mm512_set1_ps(rule.mostLack);
         for (int q = 0; q < Q; ++q) {
-            const __m512i below = _mm512_sub_epi32(_mm512_set1_epi32(rule.limits[q]), _mm512_load_si512(waiting.leads[q] + i));
+            const __m512i below =
+                _mm512_sub_epi32(_mm512_set1_epi32(rule.limits[q]), _mm512_load_si512(waiting.leads[q] + i));
             lack = _mm512_min_ps(_mm512_mul_ps(_mm512_cvtepi32_ps(below), _mm512_set1_ps(rule.units[q])), lack); // a NaN is none
         }
         lack = _mm512_max_ps(lack, _mm512_setzero_ps());
@@ -398,8 +403,9 @@ OCTAVO_AVX512 std::int64_t candidatesAvx512(SketchView sketches, std::int64_t nu
 #pragma GCC unroll 8
             for (int q = 0; q < Q; ++q)
                 hits = __mmask16(hits | _mm512_cmpge_epi32_mask(dot[q], _mm512_loadu_si512(limits + q * boostPeriod)));
-            _mm512_storeu_si512(waiting.tokens + count,
-                                _mm512_maskz_compress_epi32(hits, _mm512_add_epi32(counting, _mm512_set1_epi32(token))));
+            _mm512_storeu_si512(
+                waiting.tokens + count,
+                _mm512_maskz_compress_epi32(hits, _mm512_add_epi32(counting, _mm512_set1_epi32(token))));
 #pragma GCC unroll 8
             for (int q = 0; q < Q; ++q)
                 _mm512_storeu_si512(waiting.leads[q] + count, _mm512_maskz_compress_epi32(hits, dot[q]));
@@ -472,7 +478,8 @@ OCTAVO_AVX2 float wholeScoreAvx2(const std::uint8_t* leadBlock, int lane, const 
     const __m256i table =
         _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(levels)));
     const auto part = [&](__m256i high, __m256i low, const std::int8_t* codes) OCTAVO_AVX2 {
-        const __m256i code = _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(high, two), 2), _mm256_and_si256(low, two));
+        const __m256i code =
+            _mm256_or_si256(_mm256_slli_epi16(_mm256_and_si256(high, two), 2), _mm256_and_si256(low, two));
         const __m256i keys = _mm256_shuffle_epi8(table, code);
         const __m256i q = _mm256_load_si256(reinterpret_cast<const __m256i*>(codes));
         // A level's size times the query with its sign: two products of at most 84 * 127 fit 16 bits.
@@ -481,8 +488,9 @@ OCTAVO_AVX2 float wholeScoreAvx2(const std::uint8_t* leadBlock, int lane, const 
     };
     const __m256i first = part(_mm256_set_m128i(_mm_srli_epi16(upper, 2), upper),
                                _mm256_set_m128i(_mm_srli_epi16(lower, 2), lower), query.ordered);
-    const __m256i second = part(_mm256_set_m128i(_mm_srli_epi16(upper, 6), _mm_srli_epi16(upper, 4)),
-                                _mm256_set_m128i(_mm_srli_epi16(lower, 6), _mm_srli_epi16(lower, 4)), query.ordered + 32);
+    const __m256i second =
+        part(_mm256_set_m128i(_mm_srli_epi16(upper, 6), _mm_srli_epi16(upper, 4)),
+             _mm256_set_m128i(_mm_srli_epi16(lower, 6), _mm_srli_epi16(lower, 4)), query.ordered + 32);
     const __m256i sums = _mm256_add_epi32(first, second);
     __m128i sum = _mm_add_epi32(_mm256_castsi256_si128(sums), _mm256_extracti128_si256(sums, 1));
     sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4E));

@@ -107,7 +107,8 @@ inline __attribute__((always_inline)) VecI dot2(VecI acc, VecI w, const std::int
 /// Sixteen integers as int16, each eight in the order 0 4 1 5 2 6 3 7; the second eight go to dst + stride.
 inline void storeInterleaved(std::int16_t* dst, std::int64_t stride, VecI a)
 {
-    const __m512i lows = _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 2, 3, 8, 9, 10, 11, 0, 0, 0, 0, 0, 0, 0, 0), a.v);
+    const __m512i lows =
+        _mm512_permutexvar_epi32(_mm512_setr_epi32(0, 1, 2, 3, 8, 9, 10, 11, 0, 0, 0, 0, 0, 0, 0, 0), a.v);
     const __m512i highs =
         _mm512_permutexvar_epi32(_mm512_setr_epi32(4, 5, 6, 7, 12, 13, 14, 15, 0, 0, 0, 0, 0, 0, 0, 0), a.v);
     const __m512i pairs =

@@ -254,7 +254,8 @@ template <int RowTiles, int Stages>
 cudaError_t launch(const W4GemmArgs& args, int blocks, cudaStream_t stream)
 {
     static_assert(Stages % 2 == 0, "two rings");
-    return launchW4Sm90(w4GemmRingKernel<RowTiles, Stages>, threads, Layout<RowTiles, Stages>::bytes, args, blocks, stream);
+    return launchW4Sm90(w4GemmRingKernel<RowTiles, Stages>, threads, Layout<RowTiles, Stages>::bytes, args, blocks,
+                        stream);
 }
 
 } // namespace

@@ -158,8 +158,9 @@ private slots:
 
     void codeBehindAPathIsAQuote()
     {
-        const auto list = scan(QStringLiteral("`other` is used here:\n\n- `src/join.cpp`: `return a + b;`\n"
-                                              "- `lib/copy.cpp`: `return join(a, b);`\n- `lib/copy.cpp`: `#pragma once`\n"));
+        const auto list =
+            scan(QStringLiteral("`other` is used here:\n\n- `src/join.cpp`: `return a + b;`\n"
+                                "- `lib/copy.cpp`: `return join(a, b);`\n- `lib/copy.cpp`: `#pragma once`\n"));
         QCOMPARE(list.size(), 6);
         QCOMPARE(list[1].kind, CitationKind::Quote);
         QCOMPARE(list[1].state, CitationState::Verified);

@@ -98,7 +98,8 @@ private slots:
         m_bench->engine->resume();
         QTRY_COMPARE(agent.status().outcome, Outcome::Done);
         QTRY_VERIFY_WITH_TIMEOUT(hasProblem(), 10'000);
-        QVERIFY2(m_bench->saveProblems.last().contains(QStringLiteral("full")), qPrintable(m_bench->saveProblems.last()));
+        QVERIFY2(m_bench->saveProblems.last().contains(QStringLiteral("full")),
+                 qPrintable(m_bench->saveProblems.last()));
         QVERIFY(agent.messages().last().text.endsWith(QStringLiteral("It ends."))); // shown all the same
         makeRoom();
         QTRY_VERIFY_WITH_TIMEOUT(!hasProblem(), 10'000);

@@ -80,8 +80,8 @@ private slots:
     void refusesBrokenPatterns_data()
     {
         QTest::addColumn<QString>("pattern");
-        for (const char* pattern :
-             {"", "!", "/", "[a", "a{b", "{[,a]}x{", "[z-a]", "src/[!9-0]*", "[a-c\\z-a]", "\\", "a\\", "{a,b\\", "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"})
+        for (const char* pattern : {"", "!", "/", "[a", "a{b", "{[,a]}x{", "[z-a]", "src/[!9-0]*", "[a-c\\z-a]", "\\",
+                                    "a\\", "{a,b\\", "{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}"})
             QTest::addRow("%s", pattern) << QString::fromUtf8(pattern);
     }
 

@@ -446,7 +446,8 @@ private slots:
             QVERIFY2(budgetClass(order[i - 1]) < budgetClass(order[i]), order[i].constData());
         for (const char* path : {".github/workflows/build.yml", ".clang-format", "AUTHORS", "cmake/find.cmake"})
             QCOMPARE(budgetClass(path), budgetClass("CMakeLists.txt"));
-        for (const char* path : {"test_a.py", "a/tst_b.cpp", "x.spec.ts", "x.test.js", "db/db_unittest.cc", "tests/a.h"})
+        for (const char* path :
+             {"test_a.py", "a/tst_b.cpp", "x.spec.ts", "x.test.js", "db/db_unittest.cc", "tests/a.h"})
             QCOMPARE(budgetClass(path), budgetClass("src/b_test.cpp"));
         for (const char* path : {"docs/index.md", "src/testing.cpp", "src/contest.py", "lib/latest.rs"})
             QCOMPARE(budgetClass(path), budgetClass("src/b.cpp"));
@@ -469,7 +470,8 @@ private slots:
         VERIFY_RESULT(repository);
         const auto listed = repository->list(QString::fromLatin1(commit), nullptr, 1'000);
         QVERIFY(!listed);
-        QVERIFY2(listed.error().message.find("more than 1000 files") != std::string::npos, listed.error().message.c_str());
+        QVERIFY2(listed.error().message.find("more than 1000 files") != std::string::npos,
+                 listed.error().message.c_str());
     }
 
     void aBareRepositoryWithoutAConfigKeepsItsPath()
@@ -650,7 +652,8 @@ private slots:
             const auto result = ingest(optionsFor(repository), services());
             VERIFY_RESULT(result);
             QCOMPARE(packedPaths(*result), QList<QByteArray>{"a.c"});
-            QVERIFY2(reasonFor(*result, "b.c").contains(QStringLiteral("cut short")), qPrintable(reasonFor(*result, "b.c")));
+            QVERIFY2(reasonFor(*result, "b.c").contains(QStringLiteral("cut short")),
+                     qPrintable(reasonFor(*result, "b.c")));
         }
         cutToHalf(head);
         for (const QString& repository : {fixture.root(), clone}) {

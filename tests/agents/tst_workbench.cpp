@@ -165,7 +165,8 @@ private slots:
         check(agent.ask("two"));
         WAIT_IDLE(agent);
         const auto questions = bench.questions(); // the second goes on from all of the first
-        QVERIFY(std::ranges::equal(questions[0].prompt, std::span(questions[1].prompt).first(questions[0].prompt.size())));
+        QVERIFY(
+            std::ranges::equal(questions[0].prompt, std::span(questions[1].prompt).first(questions[0].prompt.size())));
         const auto written = bench.engine->tokenizer().encode("and ended", engine::SpecialTokens::Plain);
         QVERIFY(!std::ranges::search(questions[1].prompt, written).empty());
         bench.open();

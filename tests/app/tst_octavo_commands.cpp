@@ -104,7 +104,8 @@ private slots:
         const Output asked = run({"ask", "--repo", m_fixture.root(), "--include", "src/*", "--max-tokens", "3",
                                   "Show `join_paths`."});
         QCOMPARE(asked.status, 0);
-        QVERIFY2(asked.out.contains("Ended early: the answer has the 3 tokens that it may have; --max-tokens N allows more\n"),
+        QVERIFY2(asked.out.contains(
+                     "Ended early: the answer has the 3 tokens that it may have; --max-tokens N allows more\n"),
                  asked.out.constData());
     }
 
@@ -128,16 +129,17 @@ private slots:
         for (int file = 0; file < 40; ++file) {
             QByteArray text;
             for (int i = 0; i < 90; ++i)
-                text += "def step_" + QByteArray::number(file) + "_" + QByteArray::number(i) + "(total):\n    return total * " +
-                        QByteArray::number(i * 7 + file) + "\n\n";
+                text += "def step_" + QByteArray::number(file) + "_" + QByteArray::number(i) +
+                        "(total):\n    return total * " + QByteArray::number(i * 7 + file) + "\n\n";
             large.write("part_" + QByteArray::number(file) + ".py", text);
         }
         large.commit();
         QTemporaryDir kept;
         std::vector<std::string> words;
-        for (const QString& word : {QStringLiteral("ask"), QStringLiteral("--repo"), large.root(), QStringLiteral("--budget"),
-                                    QStringLiteral("90000"), QStringLiteral("--device"), QStringLiteral("cpu"),
-                                    QStringLiteral("--saved-contexts"), kept.path(), QStringLiteral("why?")})
+        for (const QString& word :
+             {QStringLiteral("ask"), QStringLiteral("--repo"), large.root(), QStringLiteral("--budget"),
+              QStringLiteral("90000"), QStringLiteral("--device"), QStringLiteral("cpu"),
+              QStringLiteral("--saved-contexts"), kept.path(), QStringLiteral("why?")})
             words.push_back(word.toStdString());
         std::istringstream in;
         std::ostringstream out, err;
@@ -160,8 +162,9 @@ private slots:
 
     void questionsAreAnsweredInTheirOrder()
     {
-        const Output asked = run({"ask", "--repo", m_fixture.root(), "--include", "src/*", "--json", "--agents", "2",
-                                  "--max-tokens", "60", "--device", "cpu", "Where is `join_paths` defined?", "hi", "Thanks!"});
+        const Output asked =
+            run({"ask", "--repo", m_fixture.root(), "--include", "src/*", "--json", "--agents", "2", "--max-tokens",
+                 "60", "--device", "cpu", "Where is `join_paths` defined?", "hi", "Thanks!"});
         QCOMPARE(asked.status, 0);
         const auto objects = asked.objects();
         QCOMPARE(objects.size(), 3);
@@ -194,10 +197,10 @@ private slots:
     void anEmptyRepositoryIsOneSentence() // B-02; status 1, so that no script takes silence for an answer
     {
         GitFixture empty;
-        for (const QStringList& words : {QStringList{"ingest", "--repo", empty.root()},
-                                         QStringList{"ingest", "--repo", empty.root(), "--json"},
-                                         QStringList{"ask", "--repo", empty.root(), "--device", "cpu", "--json", "why?"},
-                                         QStringList{"ask", "--repo", empty.root(), "--device", "cpu", "why?"}}) {
+        for (const QStringList& words :
+             {QStringList{"ingest", "--repo", empty.root()}, QStringList{"ingest", "--repo", empty.root(), "--json"},
+              QStringList{"ask", "--repo", empty.root(), "--device", "cpu", "--json", "why?"},
+              QStringList{"ask", "--repo", empty.root(), "--device", "cpu", "why?"}}) {
             const Output output = run(words);
             QCOMPARE(output.status, 1);
             QVERIFY2(output.err.contains("no commits yet") && output.err.contains("--ref"), output.err.constData());
@@ -288,8 +291,11 @@ private slots:
         QCOMPARE(contexts({"list"}).out, QByteArray());
         const Output none = run({"contexts", "list", "--saved-contexts", folder.path()});
         QCOMPARE(none.out, QByteArray());
-        QVERIFY2(none.err.contains(QByteArray("no contexts are saved in ").append(folder.path().toUtf8())), none.err.constData());
-        const auto file = [&](const QString& end) { return folder.filePath("0123456789abcdef-0000000000000280-" + end + ".context"); };
+        QVERIFY2(none.err.contains(QByteArray("no contexts are saved in ").append(folder.path().toUtf8())),
+                 none.err.constData());
+        const auto file = [&](const QString& end) {
+            return folder.filePath("0123456789abcdef-0000000000000280-" + end + ".context");
+        };
         QFile foreign(folder.filePath("notes.context")); // has the ending, but no store's name
         QVERIFY(foreign.open(QIODevice::WriteOnly) && foreign.write("mine") == 4);
         foreign.close();
@@ -375,7 +381,8 @@ private slots:
         octavo::app::printWindowHelp(help);
         QVERIFY(help.str().find("--model DIR") != std::string::npos);
         // The window keeps contexts without being told where, a command does not.
-        QVERIFY2(help.str().find("(default: " + octavo::app::defaultSavedContexts().string() + ")") != std::string::npos &&
+        QVERIFY2(help.str().find("(default: " + octavo::app::defaultSavedContexts().string() + ")") !=
+                         std::string::npos &&
                      help.str().find("keep none") == std::string::npos,
                  help.str().c_str());
         QVERIFY(run({"ask", "--help"}).out.contains("open them again (default: keep none)"));

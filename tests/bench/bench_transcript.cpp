@@ -93,7 +93,8 @@ private:
             const auto now = Clock::now();
             const qsizetype shown = answer.view->shownLength(answer.message);
             for (; answer.painted < answer.ends.size() && answer.ends[answer.painted] <= shown; ++answer.painted)
-                behindMs.push_back(std::chrono::duration<double, std::milli>(now - answer.said[answer.painted]).count());
+                behindMs.push_back(
+                    std::chrono::duration<double, std::milli>(now - answer.said[answer.painted]).count());
         }
     }
 };

@@ -192,7 +192,8 @@ bool FakeEngine::advance(Entry& entry, std::unique_lock<std::mutex>& lock)
         entry.script = m_scriptFor ? m_scriptFor(entry.request) : Script{};
         const std::int64_t reused = std::min(entry.script.reused, total);
         for (int slice = 0; slice <= entry.script.readSlices; ++slice) {
-            const std::int64_t read = entry.script.readSlices > 0 ? (total - reused) * slice / entry.script.readSlices : 0;
+            const std::int64_t read =
+                entry.script.readSlices > 0 ? (total - reused) * slice / entry.script.readSlices : 0;
             entry.sink(id, PrefillProgress{reused + read, total, reused});
         }
     } else if (entry.request.maxNewTokens > 0 && entry.sent < entry.script.pieces.size()) {

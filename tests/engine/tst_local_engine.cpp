@@ -330,7 +330,8 @@ private slots:
             device->failAt = 1;
         for (int agent = 0; agent < 2; ++agent)
             QCOMPARE(ask(agent, prompt(700, agent)).failure->code, ErrorCode::DeviceFailure);
-        QTRY_COMPARE(ask(2, prompt(700, 2)).failure->message, std::string("no device works any more; reload the model"));
+        QTRY_COMPARE(ask(2, prompt(700, 2)).failure->message,
+                     std::string("no device works any more; reload the model"));
         const auto refused = engine->reload({}, nullptr);
         QVERIFY(!refused);
         QCOMPARE(refused.error().message, std::string("still gone"));

@@ -296,7 +296,8 @@ double checkSparseDecoding(Report& report, const ModelConfig& config,
         // Whichever of them has fewer rows, it is the same shape: drafts of all lengths are to find their graphs again.
         const auto& counted = static_cast<const CudaBackend&>(*few);
         const std::int64_t direct = counted.passCounts().direct;
-        const std::vector<TokenId> shorter(answer.begin(), answer.begin() + 2), longer(answer.begin(), answer.begin() + 3);
+        const std::vector<TokenId> shorter(answer.begin(), answer.begin() + 2),
+            longer(answer.begin(), answer.begin() + 3);
         for (std::size_t which = 0; which < 5; ++which) {
             std::vector<StepEntry> entries;
             for (std::size_t s = 0; s < 5; ++s)

@@ -32,7 +32,8 @@ Bytes joined(const SequenceImage::Parts& parts)
 class Images
 {
 public:
-    Images(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights, SparseMode mode)
+    Images(Report& report, const ModelConfig& config, const std::shared_ptr<const ModelWeights>& weights,
+           SparseMode mode)
         : m_report(report)
     {
         BackendOptions options;
@@ -60,12 +61,14 @@ public:
         if (!m_report.expect(image.has_value(), "images: %s", image ? "" : image.error().message.c_str()))
             return noSlot;
         const Bytes state = joined(image->state), rows = longer ? Bytes() : joined(image->rows);
-        m_report.expect(longer || std::int64_t(rows.size()) == image->rowBytes, "images: %zu bytes of rows, %lld foretold",
-                        rows.size(), static_cast<long long>(image->rowBytes));
+        m_report.expect(longer || std::int64_t(rows.size()) == image->rowBytes,
+                        "images: %zu bytes of rows, %lld foretold", rows.size(),
+                        static_cast<long long>(image->rowBytes));
         const auto slotThere = opener().restoreSequence(
             length, state, longer ? std::span(*longer).first(std::size_t(image->rowBytes)) : std::span(rows));
         m_report.expect(slotThere.has_value(), "images: %s", slotThere ? "" : slotThere.error().message.c_str());
-        m_report.expect(!slotThere || opener().length(*slotThere) == length, "images: a sequence of another length came back");
+        m_report.expect(!slotThere || opener().length(*slotThere) == length,
+                        "images: a sequence of another length came back");
         return slotThere ? *slotThere : noSlot;
     }
 
@@ -116,8 +119,8 @@ void checkMode(Report& report, Images& images, const std::vector<TokenId>& ids, 
     const auto opened = images.opener().restoreSequence(length, state, rows);
     if (!report.expect(opened.has_value(), "images: %s", opened ? "" : opened.error().message.c_str()))
         return;
-    report.expect(decoded(opener, *opened, room, answer) == want, "%s: an opened sequence of %lld tokens answers otherwise",
-                  mode, static_cast<long long>(length));
+    report.expect(decoded(opener, *opened, room, answer) == want,
+                  "%s: an opened sequence of %lld tokens answers otherwise", mode, static_cast<long long>(length));
     if (images.saver().hasMtp()) {
         const SlotId here = saver.fork(frozen, room), there = opener.fork(*opened, room);
         report.expect(saver.draft(here, answer[0]).tokens == opener.draft(there, answer[0]).tokens,
@@ -160,8 +163,8 @@ void checkMode(Report& report, Images& images, const std::vector<TokenId>& ids, 
 
     for (const SlotId gone : {*opened, again, beginning, pending})
         images.opener().destroySequence(gone);
-    report.expect(images.opener().stats().memoryUsedBytes == usedBefore, "%s: opened sequences left %lld bytes behind", mode,
-                  static_cast<long long>(images.opener().stats().memoryUsedBytes - usedBefore));
+    report.expect(images.opener().stats().memoryUsedBytes == usedBefore, "%s: opened sequences left %lld bytes behind",
+                  mode, static_cast<long long>(images.opener().stats().memoryUsedBytes - usedBefore));
     for (const SlotId gone : {slot, frozen, shorter, live})
         images.saver().destroySequence(gone);
 }

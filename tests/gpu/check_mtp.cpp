@@ -332,8 +332,8 @@ void checkMtp(Report& report, const ModelConfig& config, const std::shared_ptr<c
     report.line(
         "mtp: %d drafts right in an answer of 96 tokens, %d of those among the first %d ids, %d by an int4 head",
         accepted, fewer, options.draftVocabulary, ofInt4);
-    report.expect(10 * ofInt4 >= 9 * accepted, "mtp: an int4 head has %d drafts right where the model's own has %d", ofInt4,
-                  accepted);
+    report.expect(10 * ofInt4 >= 9 * accepted, "mtp: an int4 head has %d drafts right where the model's own has %d",
+                  ofInt4, accepted);
     report.expect((*backend)->stats().memoryUsedBytes == before, "mtp: memory is left over");
 }
 

@@ -40,12 +40,13 @@ void addSome(agents::Workbench& workbench, const QString& repository, const QStr
     agents::IngestJob* job = workbench.preview(options);
     QObject::connect(job, &agents::IngestJob::failed, job,
                      [](const Error& error) { std::fprintf(stderr, "%s\n", error.message.c_str()); });
-    QObject::connect(job, &agents::IngestJob::finished, job, [&workbench, job, options](const agents::IngestResult& found) {
-        const agents::ContextId context = workbench.addContext(options, found);
-        for (int i = 0; i < agents::numAgents; ++i)
-            workbench.agent(i)->setContext(context);
-        job->deleteLater();
-    });
+    QObject::connect(job, &agents::IngestJob::finished, job,
+                     [&workbench, job, options](const agents::IngestResult& found) {
+                         const agents::ContextId context = workbench.addContext(options, found);
+                         for (int i = 0; i < agents::numAgents; ++i)
+                             workbench.agent(i)->setContext(context);
+                         job->deleteLater();
+                     });
 }
 
 } // namespace
@@ -64,7 +65,9 @@ int main(int argc, char** argv)
     Theme::instance()->apply(Theme::choiceFromName(scheme));
     QElapsedTimer sinceStart;
     sinceStart.start();
-    const auto tell = [&](const char* what) { std::printf("%s after %.1f s\n", what, double(sinceStart.elapsed()) / 1000); };
+    const auto tell = [&](const char* what) {
+        std::printf("%s after %.1f s\n", what, double(sinceStart.elapsed()) / 1000);
+    };
     agents::WorkbenchOptions options;
     options.engine.modelDir = OCTAVO_RESOURCES "/demo-model";
     options.engine.savedContexts = folder.filePath(QStringLiteral("contexts")).toStdString();

@@ -150,7 +150,8 @@ void shootSavedContexts(const std::function<QString(const char*)>& file)
         content.tokens = ids;
         content.states = {{tokens, std::int64_t(rows.size()), {state}}};
         content.rows[0] = {rows};
-        if (!engine::SavedContext::write(root / ("00000000000000a1-00000000000000b2-" + std::string(name) + ".context"), content, [] { return false; }))
+        if (!engine::SavedContext::write(root / ("00000000000000a1-00000000000000b2-" + std::string(name) + ".context"),
+                                         content, [] { return false; }))
             std::fprintf(stderr, "no context was written\n");
     }
     ui::StartupSettings settings;

@@ -187,9 +187,10 @@ private slots:
     void aLinkOverTwoLinesIsClickedOnBoth()
     {
         m_view->resize(260, 300);
-        Message answer = message(1, MessageRole::Assistant,
-                                 QStringLiteral("Some words first, then [a link with so many words in it that they take "
-                                                "two lines at the least](https://example.org/)"));
+        Message answer =
+            message(1, MessageRole::Assistant,
+                    QStringLiteral("Some words first, then [a link with so many words in it that they take "
+                                   "two lines at the least](https://example.org/)"));
         answer.state = MessageState::Complete;
         m_view->setMessages({answer});
         m_view->grab();
@@ -385,7 +386,8 @@ private slots:
             pressTheSecond(state);
             QCOMPARE(goesOn.size(), ++early);
         }
-        QVERIFY2(m_view->plainText().contains(QStringLiteral("Continue goes on from here")), qPrintable(m_view->plainText()));
+        QVERIFY2(m_view->plainText().contains(QStringLiteral("Continue goes on from here")),
+                 qPrintable(m_view->plainText()));
         QCOMPARE(again.size(), 0);
         pressTheSecond(MessageState::Complete);
         pressTheSecond(MessageState::ContextFull);

@@ -50,7 +50,8 @@ public:
             return {};
         QString words = QString::fromUtf8(source);
         if (n >= 0)
-            words.replace(QStringLiteral("%Ln"), QLocale().toString(n)).replace(QStringLiteral("%n"), QString::number(n));
+            words.replace(QStringLiteral("%Ln"), QLocale().toString(n))
+                .replace(QStringLiteral("%n"), QString::number(n));
         return u'\u27e6' + words + u'\u27e7';
     }
     bool isEmpty() const override { return false; }
@@ -270,7 +271,8 @@ private slots:
             return found;
         };
         for (const QString& english : knownProblems()) {
-            const QString german = QCoreApplication::translate("octavo::ui::ProblemWords", english.toUtf8().constData());
+            const QString german =
+                QCoreApplication::translate("octavo::ui::ProblemWords", english.toUtf8().constData());
             QVERIFY2(german != english, qPrintable(english));
             QCOMPARE(places(german), places(english));
         }
@@ -292,11 +294,12 @@ private slots:
         QVERIFY(failed.wait());
         const QString german = problemText(failed[0][0].value<Error>());
         QVERIFY2(german.startsWith(QStringLiteral("\u201e/nowhere/at all\u201c gibt es nicht")), qPrintable(german));
-        QCOMPARE(problemText(QStringLiteral("the context is full: 249900 of 250000 tokens are used, this question needs "
-                                            "210 (with a shortest answer): begin a new conversation")),
-                 QStringLiteral("Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht 210 (mit einer "
-                                "k\u00fcrzesten Antwort): Beginnen Sie eine neue Unterhaltung.")
-                     .arg(countText(249'900), countText(250'000)));
+        QCOMPARE(
+            problemText(QStringLiteral("the context is full: 249900 of 250000 tokens are used, this question needs "
+                                       "210 (with a shortest answer): begin a new conversation")),
+            QStringLiteral("Der Kontext ist voll: %1 von %2 Token sind belegt, diese Frage braucht 210 (mit einer "
+                           "k\u00fcrzesten Antwort): Beginnen Sie eine neue Unterhaltung.")
+                .arg(countText(249'900), countText(250'000)));
         QCOMPARE(problemText(QStringLiteral("something else, 12 of it")), QStringLiteral("something else, 12 of it"));
     }
 
@@ -308,13 +311,13 @@ private slots:
         m_real = std::make_unique<RealWindow>([](const engine::GenerationRequest&) { return octavo::test::Script(); });
         m_real->open();
         // Names of programs and files, units, and what the fakes say of themselves.
-        const QStringList names{QStringLiteral("Octavo"), QStringLiteral("fake model"), QStringLiteral("a fake for tests"),
-                                QStringLiteral("repo"), QStringLiteral("main"), m_real->repository.root(),
-                                QStringLiteral("FAKE"), QStringLiteral("fake"), QStringLiteral("GiB"),
-                                QStringLiteral("README.md"), QStringLiteral("src/join.cpp"),
-                                QStringLiteral("Join two numbers"), QStringLiteral("demo-model"),
-                                QStringLiteral(OCTAVO_RESOURCES), QStringLiteral("Ctrl"), QStringLiteral("Shift"),
-                                QStringLiteral("https://"), QStringLiteral("git@")};
+        const QStringList names{
+            QStringLiteral("Octavo"),     QStringLiteral("fake model"),     QStringLiteral("a fake for tests"),
+            QStringLiteral("repo"),       QStringLiteral("main"),           m_real->repository.root(),
+            QStringLiteral("FAKE"),       QStringLiteral("fake"),           QStringLiteral("GiB"),
+            QStringLiteral("README.md"),  QStringLiteral("src/join.cpp"),   QStringLiteral("Join two numbers"),
+            QStringLiteral("demo-model"), QStringLiteral(OCTAVO_RESOURCES), QStringLiteral("Ctrl"),
+            QStringLiteral("Shift"),      QStringLiteral("https://"),       QStringLiteral("git@")};
         QStringList found = unmarked(m_real->window.get(), names);
         AddRepositoryDialog wizard(m_real->workbench.get());
         wizard.show();

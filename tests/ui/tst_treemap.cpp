@@ -105,8 +105,8 @@ private slots:
         Map map;
         QSet<QString> reached{map.current()};
         for (int round = 0; round < 4; ++round) {
-            for (const Qt::Key key : {Qt::Key_Left, Qt::Key_Right, Qt::Key_Down, Qt::Key_Right, Qt::Key_Up, Qt::Key_Right,
-                                      Qt::Key_Down, Qt::Key_Left, Qt::Key_Down, Qt::Key_Up}) {
+            for (const Qt::Key key : {Qt::Key_Left, Qt::Key_Right, Qt::Key_Down, Qt::Key_Right, Qt::Key_Up,
+                                      Qt::Key_Right, Qt::Key_Down, Qt::Key_Left, Qt::Key_Down, Qt::Key_Up}) {
                 map.key(key);
                 reached += map.current();
             }

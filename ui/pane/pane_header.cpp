@@ -128,7 +128,8 @@ void PaneHeader::fitContext()
     room -= 2 * metrics::gap + metrics::gap / 2 - metrics::grid; // the button's own padding, and what keeps it off the name
     const QFontMetrics state(m_state->font());
     const int wanted = qMin(fm.horizontalAdvance(text), leastContextWidth);
-    const QString all = m_shown.detail.isEmpty() ? m_shown.words : m_shown.words + QStringLiteral(", ") + m_shown.detail;
+    const QString all =
+        m_shown.detail.isEmpty() ? m_shown.words : m_shown.words + QStringLiteral(", ") + m_shown.detail;
     const bool hasDetail = room - state.horizontalAdvance(all) >= wanted;
     const int fittedFor = width();
     m_state->setText(hasDetail ? all : m_shown.words);

@@ -19,8 +19,9 @@ constexpr int examineDelayMs = 300;
 
 QString parametersText(qint64 parameters)
 {
-    return parameters >= 1'000'000'000 ? ModelPage::tr("%1B parameters").arg(QLocale().toString(double(parameters) / 1e9, 'f', 1))
-                                       : ModelPage::tr("%1M parameters").arg(double(parameters) / 1e6, 0, 'f', 0);
+    return parameters >= 1'000'000'000
+               ? ModelPage::tr("%1B parameters").arg(QLocale().toString(double(parameters) / 1e9, 'f', 1))
+               : ModelPage::tr("%1M parameters").arg(double(parameters) / 1e6, 0, 'f', 0);
 }
 
 } // namespace

@@ -39,10 +39,10 @@ SavedContextsPage::SavedContextsPage(const StartupSettings& settings, std::files
     , m_confirm(makeButton(tr("Remove"), ButtonKind::Danger))
     , m_says(new TextLabel({}, TextRole::Small, Tone::Muted))
 {
-    QVBoxLayout* layout = makeSettingsPage(
-        this, tr("Saved contexts"),
-        tr("What the CPU has read is kept on disk and opened again without reading. Where room is short, those that were not "
-           "used for longest go first."));
+    QVBoxLayout* layout = makeSettingsPage(this, tr("Saved contexts"),
+                                           tr("What the CPU has read is kept on disk and opened again without reading. "
+                                              "Where room is short, those that were not "
+                                              "used for longest go first."));
     SettingsCard* room = addSettingsCard(layout);
     room->addField(tr("Room on disk"), m_quota, tr("Takes effect when Octavo starts next"));
     connect(m_quota, &QDoubleSpinBox::valueChanged, this, [this] {
@@ -122,9 +122,10 @@ QWidget* SavedContextsPage::buildList()
     connect(m_list->selectionModel(), &QItemSelectionModel::currentRowChanged, this, &SavedContextsPage::showButtons);
     m_empty->setAlignment(Qt::AlignCenter);
     m_empty->setWordWrap(true);
-    m_empty->setText(m_folder.empty()
-                         ? tr("Contexts are not saved in this run.")
-                         : tr("Nothing is saved yet.\nA context is written here, in the background, once the CPU has read it."));
+    m_empty->setText(
+        m_folder.empty()
+            ? tr("Contexts are not saved in this run.")
+            : tr("Nothing is saved yet.\nA context is written here, in the background, once the CPU has read it."));
     auto* inner = new QVBoxLayout(card);
     inner->setContentsMargins(1, 1, 1, 1);
     inner->addWidget(m_list, 1);

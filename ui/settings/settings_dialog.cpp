@@ -170,7 +170,8 @@ QWidget* SettingsDialog::buildAppearance()
     m_textScale->setCurrentIndex(m_textScale->findData(now));
     SettingsCard* card = addSettingsCard(layout);
     card->addField(tr("Theme"), m_scheme, tr("As the desktop: light or dark, whichever it is set to"));
-    card->addField(tr("Text size"), m_textScale, tr("Of everything in the window, on top of the desktop's own scaling"));
+    card->addField(tr("Text size"), m_textScale,
+                   tr("Of everything in the window, on top of the desktop's own scaling"));
     layout->addStretch(1);
     connect(m_scheme, &QComboBox::currentIndexChanged, this, &SettingsDialog::applyTheme);
     connect(m_textScale, &QComboBox::currentIndexChanged, this, &SettingsDialog::applyTheme);

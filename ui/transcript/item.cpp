@@ -276,9 +276,10 @@ public:
             m_words = TranscriptWords::tr("Ended: the context is full.");
             break;
         case agents::MessageState::LengthLimit:
-            m_words = last ? TranscriptWords::tr("Ended at the limit for an answer's length. Continue goes on from here; the "
-                                                 "limit is in Settings, under Answers.")
-                           : TranscriptWords::tr("Ended at the limit for an answer's length.");
+            m_words =
+                last ? TranscriptWords::tr("Ended at the limit for an answer's length. Continue goes on from here; the "
+                                           "limit is in Settings, under Answers.")
+                     : TranscriptWords::tr("Ended at the limit for an answer's length.");
             break;
         case agents::MessageState::Repeated:
             m_words = TranscriptWords::tr("Ended: the answer began to repeat itself.");
@@ -303,7 +304,8 @@ public:
         if (f.ttftMs >= 0)
             m_parts += TranscriptWords::tr("first after %1 s").arg(rateText(f.ttftMs / 1000, 2));
         if (f.promptTokens > 0)
-            m_parts += TranscriptWords::tr("%1 of %2 reused").arg(shortCountText(f.reusedTokens), shortCountText(f.promptTokens));
+            m_parts += TranscriptWords::tr("%1 of %2 reused")
+                           .arg(shortCountText(f.reusedTokens), shortCountText(f.promptTokens));
         if (f.acceptedDrafts > 0)
             m_parts += TranscriptWords::tr("%1 drafted").arg(countText(f.acceptedDrafts));
         if (!message.text.isEmpty())

@@ -48,7 +48,8 @@ public:
     QAccessible::Role role() const override
     {
         const ItemAction* what = action();
-        const bool leads = what && (what->kind == ItemAction::Kind::OpenLink || what->kind == ItemAction::Kind::OpenCitation);
+        const bool leads =
+            what && (what->kind == ItemAction::Kind::OpenLink || what->kind == ItemAction::Kind::OpenCitation);
         return leads ? QAccessible::Link : QAccessible::Button;
     }
 
@@ -145,7 +146,8 @@ public:
     QAccessibleInterface* focusChild() const override
     {
         const TranscriptView::Pressable at = view() ? view()->focusedPressable() : TranscriptView::Pressable{};
-        const QList<TranscriptView::Pressable> all = at.action >= 0 ? view()->pressables() : QList<TranscriptView::Pressable>();
+        const QList<TranscriptView::Pressable> all =
+            at.action >= 0 ? view()->pressables() : QList<TranscriptView::Pressable>();
         for (qsizetype i = 0; i < all.size(); ++i) {
             if (all[i].item == at.item && all[i].action == at.action)
                 return action(int(i));

@@ -18,7 +18,8 @@ void TranscriptView::updateHover(const QPoint& point)
     if (!m_items.empty() && viewport()->rect().contains(point)) {
         const int y = point.y() + verticalScrollBar()->value();
         item = itemAtY(y);
-        action = m_items[std::size_t(item)]->actionAt(QPointF(point.x() - contentLeft(), y - m_tops[std::size_t(item)]));
+        action =
+            m_items[std::size_t(item)]->actionAt(QPointF(point.x() - contentLeft(), y - m_tops[std::size_t(item)]));
         if (action < 0)
             item = -1;
     }

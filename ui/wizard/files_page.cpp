@@ -178,8 +178,9 @@ QWidget* FilesPage::buildFilesCard()
 QWidget* FilesPage::buildMap()
 {
     auto* page = new QWidget;
-    auto* keys = new TextLabel(tr("Space or Ctrl+click: read or not \u00b7 Enter: this folder alone \u00b7 Backspace: back"),
-                               TextRole::Small, Tone::Muted);
+    auto* keys =
+        new TextLabel(tr("Space or Ctrl+click: read or not \u00b7 Enter: this folder alone \u00b7 Backspace: back"),
+                      TextRole::Small, Tone::Muted);
     keys->setElided(true);
     auto* layout = new QVBoxLayout(page);
     layout->setContentsMargins(metrics::gap, metrics::gap, metrics::gap, metrics::gap);

@@ -125,7 +125,8 @@ void TestMtp::everyDraftStepMatchesTheGoldens()
         for (std::size_t t = 0; t < rows; ++t) {
             const auto found = row(logits, t);
             const float largest = *std::ranges::max_element(found), wanted = found[std::size_t(expected[t])];
-            QVERIFY2(wanted >= largest - 1e-3f, qPrintable(QString("step %1, row %2: %3 less").arg(d + 1).arg(t).arg(largest - wanted)));
+            QVERIFY2(wanted >= largest - 1e-3f,
+                     qPrintable(QString("step %1, row %2: %3 less").arg(d + 1).arg(t).arg(largest - wanted)));
         }
     }
 }
@@ -152,7 +153,8 @@ void TestMtp::chainsOfTheCpuBackendMatchTheReference()
         double sum = 0.0;
         for (const float logit : logits)
             sum += std::exp(double(logit - largest));
-        const double wrong = std::abs(double(chain.chances[0]) - std::exp(double(logits[std::size_t(chain.tokens[0])] - largest)) / sum);
+        const double wrong =
+            std::abs(double(chain.chances[0]) - std::exp(double(logits[std::size_t(chain.tokens[0])] - largest)) / sum);
         farthest = std::max(farthest, wrong);
         apart += wrong / double(m_referenceRows - 66);
         if (t % 16 == 0) { // the reference goes the same way
@@ -171,8 +173,9 @@ void TestMtp::chainsOfTheCpuBackendMatchTheReference()
         }
         step(*cpu, slot, ids(t, 1));
     }
-    qInfo("%d of %d first drafts differ from the goldens, all of them ties; %d chains checked; chances are %.4f off, %.3f at most", ties,
-          int(m_referenceRows) - 66, chains, apart, farthest);
+    qInfo("%d of %d first drafts differ from the goldens, all of them ties; %d chains checked; chances are %.4f off, "
+          "%.3f at most",
+          ties, int(m_referenceRows) - 66, chains, apart, farthest);
     QVERIFY(ties * 25 < int(m_referenceRows));
     QVERIFY(apart < 0.02);
     QVERIFY(farthest < 0.15);
@@ -297,7 +300,8 @@ void TestMtp::aRejectedDraftLeavesNoTrace()
     QVERIFY(cpu->commit(drafted, kept));
     for (int t = 0; t < kept; ++t)
         step(*cpu, plain, ids(508 + std::size_t(t), 1));
-    QVERIFY(same(draft(*cpu, drafted, m_ids[508 + std::size_t(kept)]), draft(*cpu, plain, m_ids[508 + std::size_t(kept)])));
+    QVERIFY(
+        same(draft(*cpu, drafted, m_ids[508 + std::size_t(kept)]), draft(*cpu, plain, m_ids[508 + std::size_t(kept)])));
     // On to the next page, so that the first one holds nothing but rows that count.
     for (std::size_t t = 508 + std::size_t(kept); t < 516; ++t) {
         for (const SlotId slot : {drafted, plain})

@@ -28,7 +28,8 @@ private slots:
 
     void listsWhatWasGivenByName()
     {
-        QCOMPARE(parse({"--stop", "1", "a", "--json", "--stop", "2"})->given(), (std::vector<std::string>{"--json", "--stop"}));
+        QCOMPARE(parse({"--stop", "1", "a", "--json", "--stop", "2"})->given(),
+                 (std::vector<std::string>{"--json", "--stop"}));
         QVERIFY(parse({"a"})->given().empty());
     }
 

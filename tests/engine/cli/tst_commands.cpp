@@ -89,7 +89,8 @@ private slots:
         const double ratio = line["speedup_median"].get<double>();
         QVERIFY(line["speedup_quartiles"][0].get<double>() <= ratio);
         QVERIFY(line["speedup_quartiles"][1].get<double>() >= ratio);
-        const Run both = run({"bench", "decode", "--device", "cpu", "--context", "256", "--compare", "--sparse", "off"});
+        const Run both =
+            run({"bench", "decode", "--device", "cpu", "--context", "256", "--compare", "--sparse", "off"});
         QVERIFY2(both.status == 2 && both.err.find("leave --sparse out") != std::string::npos, both.err.c_str());
         const Run refused = run({"bench", "prefill", "--compare"});
         QCOMPARE(refused.status, 2);
@@ -98,7 +99,8 @@ private slots:
     void aShortContextThatIsReadWholeSaysWhy()
     {
         const auto decode = [](const QString& context, const QString& more) {
-            std::vector<std::string> words{"bench", "decode", "--device", "cpu", "--noise", "--seconds", "0.1", "--sparse", "on"};
+            std::vector<std::string> words{"bench",     "decode", "--device", "cpu", "--noise",
+                                           "--seconds", "0.1",    "--sparse", "on"};
             words.insert(words.end(), {"--context", context.toStdString()});
             if (!more.isEmpty())
                 words.push_back(more.toStdString());
@@ -138,7 +140,8 @@ private slots:
         QTest::newRow("rows of a read") << QStringList{"bench", "prefill", "--rows", "4"};
         QTest::newRow("eight readers at a time") << QStringList{"bench", "prefill", "--agents", "8"};
         QTest::newRow("a context beyond the model's") << QStringList{"bench", "decode", "--context", "300000"};
-        QTest::newRow("a context beyond all numbers") << QStringList{"bench", "tier", "--text", ".", "--context", "9223372036854775807"};
+        QTest::newRow("a context beyond all numbers")
+            << QStringList{"bench", "tier", "--text", ".", "--context", "9223372036854775807"};
         QTest::newRow("no prompt") << QStringList{"generate"};
         QTest::newRow("two prompts") << QStringList{"generate", "--prompt", "a", "--ids", "b"};
         QTest::newRow("bad number") << QStringList{"generate", "--prompt", "a", "--max-tokens", "many"};
@@ -168,7 +171,8 @@ private slots:
     {
         QTest::addColumn<QStringList>("words");
         QTest::addColumn<QString>("part");
-        QTest::newRow("no model there") << QStringList{"generate", "--prompt", "a", "--model", "/nowhere"} << "/nowhere";
+        QTest::newRow("no model there") << QStringList{"generate", "--prompt", "a", "--model", "/nowhere"}
+                                        << "/nowhere";
         QTest::newRow("no tokenizer there") << QStringList{"tokenize", "--model", "/nowhere"} << "/nowhere";
         QTest::newRow("no such file of ids") << QStringList{"generate", "--ids", "/nowhere/ids"} << "/nowhere/ids";
         QTest::newRow("ids from a folder") << QStringList{"generate", "--ids", "/"} << "is a folder";
@@ -230,7 +234,8 @@ private slots:
         }
         file.close();
         std::ofstream(path + "/ids") << "1 2 3 4 5 6 7 8";
-        const Run measured = run({"eval", "logprobs", "--model", path, "--ids", path + "/ids", "--cpu-path", "reference"});
+        const Run measured =
+            run({"eval", "logprobs", "--model", path, "--ids", path + "/ids", "--cpu-path", "reference"});
         QCOMPARE(measured.status, 1);
         QVERIFY(measured.out.empty());
         QVERIFY2(measured.err.find("no finite score") != std::string::npos, measured.err.c_str());
@@ -304,9 +309,11 @@ private slots:
         const std::string file = dir.filePath("file").toStdString();
         std::ofstream(file) << "kept";
         for (const std::string& place : {file, std::string()}) {
-            const Run kld = run({"eval", "kld", "--text", dir.path().toStdString(), "--device", "cpu", "--state", place});
+            const Run kld =
+                run({"eval", "kld", "--text", dir.path().toStdString(), "--device", "cpu", "--state", place});
             QCOMPARE(kld.status, place.empty() ? 2 : 1);
-            QVERIFY2(kld.err.find("--state") != std::string::npos && kld.err.find("% of") == std::string::npos, kld.err.c_str());
+            QVERIFY2(kld.err.find("--state") != std::string::npos && kld.err.find("% of") == std::string::npos,
+                     kld.err.c_str());
         }
     }
 

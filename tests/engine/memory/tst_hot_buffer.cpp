@@ -77,7 +77,8 @@ void TestHotBuffer::neverEvictsARowOfTheCurrentStep()
     buffer.beginStep();
     read(buffer, b, {1, 2, 3, 4, 5});
     QCOMPARE(buffer.stepCounters(b).hits, std::int64_t(3));
-    QVERIFY(buffer.holds(b, 1) && buffer.holds(b, 2) && buffer.holds(b, 3) && buffer.holds(b, 4) && !buffer.holds(b, 5));
+    QVERIFY(buffer.holds(b, 1) && buffer.holds(b, 2) && buffer.holds(b, 3) && buffer.holds(b, 4) &&
+            !buffer.holds(b, 5));
 }
 
 void TestHotBuffer::evictsWhatWasNotUsedForLongest()
@@ -154,10 +155,12 @@ void TestHotBuffer::holdsWhatItCountsUnderRandomUse()
         buffer.beginStep();
         for (const HotBuffer::LaneId lane : lanes) {
             std::vector<std::int32_t> tokens;
-            for (std::int32_t token = std::int32_t(random() % 40); token < 500; token += 1 + std::int32_t(random() % 40))
+            for (std::int32_t token = std::int32_t(random() % 40); token < 500;
+                 token += 1 + std::int32_t(random() % 40))
                 tokens.push_back(token);
             const std::int64_t before = buffer.counters(lane).hits;
-            const auto held = std::ranges::count_if(tokens, [&](std::int32_t token) { return buffer.holds(lane, token); });
+            const auto held =
+                std::ranges::count_if(tokens, [&](std::int32_t token) { return buffer.holds(lane, token); });
             read(buffer, lane, tokens);
             QCOMPARE(buffer.counters(lane).hits - before, std::int64_t(held));
         }

@@ -83,7 +83,8 @@ void TestSketchBasis::eigenvectorsRebuildTheMatrix()
         for (int j = 0; j < n; ++j) {
             double rebuilt = 0, product = 0;
             for (int r = 0; r < n; ++r) {
-                rebuilt += eigen.values[std::size_t(r)] * eigen.vectors[std::size_t(r * n + i)] * eigen.vectors[std::size_t(r * n + j)];
+                rebuilt += eigen.values[std::size_t(r)] * eigen.vectors[std::size_t(r * n + i)] *
+                           eigen.vectors[std::size_t(r * n + j)];
                 product += eigen.vectors[std::size_t(i * n + r)] * eigen.vectors[std::size_t(j * n + r)];
             }
             QVERIFY(std::abs(rebuilt - matrix[std::size_t(i * n + j)]) < 1e-10);
@@ -149,7 +150,8 @@ void TestSketchBasis::refusesAnotherModelsBasis()
 {
     const auto basis = sampleStatistics(1, 1, 64, 40).fit(8, 1);
     QVERIFY(basis);
-    for (const auto& result : {basis->checkFits(2, 1, 1, 64), basis->checkFits(1, 2, 1, 64), basis->checkFits(1, 1, 1, 128)}) {
+    for (const auto& result :
+         {basis->checkFits(2, 1, 1, 64), basis->checkFits(1, 2, 1, 64), basis->checkFits(1, 1, 1, 128)}) {
         QVERIFY(!result);
         QVERIFY(result.error().message.find("eval fit-basis") != std::string::npos);
     }

@@ -67,7 +67,8 @@ void fill(SparseAttention& attention, SparseSequence& sequence, std::int64_t beg
 {
     QVERIFY(attention.prepareAppend(sequence, begin, count));
     for (int layer = 0; layer < layers; ++layer) {
-        const auto keys = randomRows(count, seed + unsigned(layer)), values = randomRows(count, seed + 10 + unsigned(layer));
+        const auto keys = randomRows(count, seed + unsigned(layer)),
+                   values = randomRows(count, seed + 10 + unsigned(layer));
         attention.append(sequence, layer, begin, count, keys.data(), kvHeads * dim, values.data(), kvHeads * dim);
     }
 }
@@ -185,7 +186,8 @@ void TestSparseAttention::withEnoughPicksItIsDenseAttention()
         for (int head = 0; head < heads; ++head) {
             const auto wanted = exactly(*sequence, layer, q, head, range(64, 2960));
             for (int i = 0; i < dim; ++i) {
-                const double got = double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]);
+                const double got =
+                    double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]);
                 // 2,896 weights of 15 bits, times values of size 10.
                 QVERIFY(std::abs(got - wanted[std::size_t(i)]) < 1e-3);
             }
@@ -204,7 +206,8 @@ void TestSparseAttention::attendsExactlyToWhatItPicked_data()
     for (const bool perHead : {true, false}) {
         for (const bool byPriority : {true, false}) {
             for (const double lookAt : {0.0, 2.0})
-                QTest::addRow("perHead=%d byPriority=%d lookAt=%g", perHead, byPriority, lookAt) << perHead << byPriority << lookAt;
+                QTest::addRow("perHead=%d byPriority=%d lookAt=%g", perHead, byPriority, lookAt)
+                    << perHead << byPriority << lookAt;
         }
     }
 }
@@ -269,14 +272,18 @@ void TestSparseAttention::picksByPriorityStandForWhatIsLeftOut()
         for (int head = 0; head < heads; ++head) {
             const auto wanted = exactly(*sequence, 0, q, head, range(512, 8192));
             for (int i = 0; i < dim; ++i)
-                errors[byPriority] += std::pow(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) - wanted[std::size_t(i)], 2.0);
+                errors[byPriority] +=
+                    std::pow(double(part.context[std::size_t(head * dim + i)]) / double(part.sum[std::size_t(head)]) -
+                                 wanted[std::size_t(i)],
+                             2.0);
             total.push_back(part.maximum[std::size_t(head)] + std::log(part.sum[std::size_t(head)]));
             exact += (1.0 - massOf(*sequence, 0, q, head, sequence->picks(0, head / 2)) /
                                 massOf(*sequence, 0, q, head, range(512, 8192))) / heads;
         }
         attention.noteTail(*sequence, 0, part.tailLog, total);
         if (byPriority)
-            QVERIFY2(std::abs(sequence->tail(0) - exact) < 0.01, qPrintable(QString::number(sequence->tail(0) - exact)));
+            QVERIFY2(std::abs(sequence->tail(0) - exact) < 0.01,
+                     qPrintable(QString::number(sequence->tail(0) - exact)));
         QVERIFY2(exact > 0.5, qPrintable(QString::number(exact)));
     }
     QVERIFY2(errors[1] < 0.1 * errors[0], qPrintable(QString("%1 %2").arg(errors[0]).arg(errors[1])));
@@ -466,9 +473,11 @@ void TestSparseAttention::askingForLeadsChangesNothing()
 
 void TestSparseAttention::picksAreTheFewerOfBothNumbers()
 {
-    for (const auto& [topK, cpuTopK, picks] : {std::tuple{400, 150, 150}, std::tuple{400, 500, 400}, std::tuple{400, 0, 400}}) {
+    for (const auto& [topK, cpuTopK, picks] :
+         {std::tuple{400, 150, 150}, std::tuple{400, 500, 400}, std::tuple{400, 0, 400}}) {
         const SparseSettings settings{.topK = topK, .cpuTopK = cpuTopK};
-        SparseAttention attention = *SparseAttention::create(sampleBasis(32), heads, settings, cpu::bestPath(), serialFor());
+        SparseAttention attention =
+            *SparseAttention::create(sampleBasis(32), heads, settings, cpu::bestPath(), serialFor());
         const auto sequence = *attention.createSequence(6000);
         fill(attention, *sequence, 0, 6000, 1);
         attention.beginStep();
@@ -582,7 +591,8 @@ void TestSparseAttention::forksShareRowsUntilOneWrites()
     fill(attention, *fork, 14000, 100, 50);
     QVERIFY(fork->tier().row(0, 14000, 0) != source->tier().row(0, 14000, 0));
     QVERIFY(std::equal(before.begin(), before.end(), source->tier().row(0, 14000, 0)));
-    QVERIFY(std::equal(source->tier().row(1, 13999, 1), source->tier().row(1, 13999, 1) + 68, fork->tier().row(1, 13999, 1)));
+    QVERIFY(std::equal(source->tier().row(1, 13999, 1), source->tier().row(1, 13999, 1) + 68,
+                       fork->tier().row(1, 13999, 1)));
     QCOMPARE(fork->tier().row(0, 5000, 0), source->tier().row(0, 5000, 0));
     // What is left alone is written in place.
     const std::uint8_t* own = source->tier().row(0, 14500, 0);
@@ -667,7 +677,8 @@ void TestSparseAttention::memoryIsWithinThreePercentOfTheFormula()
     for (const TierShape shape : {TierShape{2, 2, 256, 64}, TierShape{16, 4, 256, 64}}) {
         const double formula = 250000.0 * shape.numLayers * shape.numKvHeads * (272 + 32);
         QVERIFY(double(shape.bytes(250000)) >= formula);
-        QVERIFY2(double(shape.bytes(250000)) <= 1.03 * formula, qPrintable(QString::number(double(shape.bytes(250000)) / formula)));
+        QVERIFY2(double(shape.bytes(250000)) <= 1.03 * formula,
+                 qPrintable(QString::number(double(shape.bytes(250000)) / formula)));
     }
 }
 

@@ -92,7 +92,8 @@ private slots:
             }
         }
         const double error = squaredError(dense, widened(int4->weight));
-        QVERIFY2(error < 0.9 * squaredError(dense, plain), qPrintable(QString::number(error / squaredError(dense, plain))));
+        QVERIFY2(error < 0.9 * squaredError(dense, plain),
+                 qPrintable(QString::number(error / squaredError(dense, plain))));
     }
 
     void valuesOnAGridComeBackExactly()
@@ -118,7 +119,8 @@ private slots:
             QCOMPARE(floatFromBf16(bf16.back()), w);
         }
         const auto expected = quantizeInt4(dense.weight, 1);
-        for (const auto& [format, data] : {std::pair(LinearWeight::Format::Bf16, bf16.data()), std::pair(LinearWeight::Format::F16, half.data())}) {
+        for (const auto& [format, data] :
+             {std::pair(LinearWeight::Format::Bf16, bf16.data()), std::pair(LinearWeight::Format::F16, half.data())}) {
             LinearWeight stored = dense.weight;
             stored.format = format;
             stored.dense = data;

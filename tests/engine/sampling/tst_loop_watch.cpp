@@ -91,7 +91,8 @@ private slots:
 
     void threeEqualBlocksAreNoLoop()
     {
-        QCOMPARE(endOf({}, joined({repeated(distinct(120), 3), distinct(50, 3000), repeated(distinct(15), 8)})), std::size_t(0));
+        QCOMPARE(endOf({}, joined({repeated(distinct(120), 3), distinct(50, 3000), repeated(distinct(15), 8)})),
+                 std::size_t(0));
     }
 
     void whatStandsInThePromptIsAQuote()

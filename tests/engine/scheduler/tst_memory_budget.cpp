@@ -30,7 +30,8 @@ private slots:
     void takesMemAvailableNotTheTotal()
     {
         Root root;
-        root.write("proc/meminfo", "MemTotal:       16777216 kB\nMemFree:         1048576 kB\nMemAvailable:    4194304 kB\n");
+        root.write("proc/meminfo",
+                   "MemTotal:       16777216 kB\nMemFree:         1048576 kB\nMemAvailable:    4194304 kB\n");
         QCOMPARE(root.read()->limitBytes, 16 * gib);
         QCOMPARE(root.read()->freeBytes, 4 * gib);
     }

@@ -13,7 +13,9 @@ class TestPlacement : public QObject
 private slots:
     void followsTheContext()
     {
-        const std::array candidates{PlacementCandidate{.freeBytes = 100}, PlacementCandidate{.residentTokens = 5000, .freeBytes = 10, .neededBytes = 20, .requests = 7}};
+        const std::array candidates{
+            PlacementCandidate{.freeBytes = 100},
+            PlacementCandidate{.residentTokens = 5000, .freeBytes = 10, .neededBytes = 20, .requests = 7}};
         QCOMPARE(placeRequest(candidates), std::size_t(1));
     }
 
@@ -25,13 +27,15 @@ private slots:
 
     void roomComesBeforeLoad()
     {
-        const std::array candidates{PlacementCandidate{.freeBytes = 5, .neededBytes = 10}, PlacementCandidate{.freeBytes = 50, .neededBytes = 10, .requests = 3}};
+        const std::array candidates{PlacementCandidate{.freeBytes = 5, .neededBytes = 10},
+                                    PlacementCandidate{.freeBytes = 50, .neededBytes = 10, .requests = 3}};
         QCOMPARE(placeRequest(candidates), std::size_t(1));
     }
 
     void thenLoadThenFreeMemory()
     {
-        const std::array byLoad{PlacementCandidate{.freeBytes = 50, .requests = 2}, PlacementCandidate{.freeBytes = 20, .requests = 1}};
+        const std::array byLoad{PlacementCandidate{.freeBytes = 50, .requests = 2},
+                                PlacementCandidate{.freeBytes = 20, .requests = 1}};
         QCOMPARE(placeRequest(byLoad), std::size_t(1));
         const std::array byMemory{PlacementCandidate{.freeBytes = 50}, PlacementCandidate{.freeBytes = 60}};
         QCOMPARE(placeRequest(byMemory), std::size_t(1));
@@ -39,7 +43,8 @@ private slots:
 
     void failedDevicesAreLeftOut()
     {
-        const std::array candidates{PlacementCandidate{.failed = true, .residentTokens = 9000, .freeBytes = 100}, PlacementCandidate{.requests = 9}};
+        const std::array candidates{PlacementCandidate{.failed = true, .residentTokens = 9000, .freeBytes = 100},
+                                    PlacementCandidate{.requests = 9}};
         QCOMPARE(placeRequest(candidates), std::size_t(1));
         QVERIFY(!placeRequest(std::span(candidates).first(1)));
         QVERIFY(!placeRequest({}));

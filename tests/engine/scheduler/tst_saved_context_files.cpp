@@ -112,7 +112,8 @@ private slots:
     void whatAnotherProgramIsWritingStays()
     {
         QDir().mkpath(m_dir.filePath("contexts"));
-        const QByteArray path = m_dir.filePath("contexts/0000000000000001-0000000000000002-64.context.1-0.part").toLocal8Bit();
+        const QByteArray path =
+            m_dir.filePath("contexts/0000000000000001-0000000000000002-64.context.1-0.part").toLocal8Bit();
         const int descriptor = ::open(path.constData(), O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
         QCOMPARE(::flock(descriptor, LOCK_EX | LOCK_NB), 0);
         start();

@@ -334,7 +334,8 @@ private slots:
         const auto prompt = kept + someTokens(changed, 3) + someTokens(30, 4);
         auto second = start();
         const auto record = second->run(second->ask(0, prompt, 20, 4000));
-        QVERIFY2(record.finished->stats.reusedTokens >= least, qPrintable(QString::number(record.finished->stats.reusedTokens)));
+        QVERIFY2(record.finished->stats.reusedTokens >= least,
+                 qPrintable(QString::number(record.finished->stats.reusedTokens)));
         QCOMPARE(record.tokens, fakeAnswer(prompt, 20));
     }
 

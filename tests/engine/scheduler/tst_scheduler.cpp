@@ -377,7 +377,9 @@ private slots:
             ++refusals;
             return Error{ErrorCode::OutOfMemory, "no page is left"};
         };
-        bench.device->script = [&](std::span<const TokenId> history) { return std::optional(history[history.size() - 200]); };
+        bench.device->script = [&](std::span<const TokenId> history) {
+            return std::optional(history[history.size() - 200]);
+        };
         const auto record = bench.run(bench.ask(0, repeated, 40));
         QVERIFY2(record.finished, record.failure ? record.failure->message.c_str() : "");
         QCOMPARE(record.tokens, someTokens(40, 1));
@@ -452,7 +454,8 @@ private slots:
         bench.runAll();
         QVERIFY(bench.device->tokensRead > 2 * 6050); // the second's answer is read
         QVERIFY2(bench.device->tokensRead <= 2 * 6050 + 256, std::to_string(bench.device->tokensRead).c_str());
-        const auto again = bench.run(bench.ask(1, two + someTokens(50, 4) + answer.tokens + someTokens(60, 5), 10, 6000));
+        const auto again =
+            bench.run(bench.ask(1, two + someTokens(50, 4) + answer.tokens + someTokens(60, 5), 10, 6000));
         QVERIFY(again.finished->stats.reusedTokens >= 6200);
     }
 
@@ -741,7 +744,8 @@ private slots:
                 bench.device->failAt = call;
                 std::vector<RequestId> ids;
                 for (int agent = 0; agent < 3; ++agent)
-                    ids.push_back(bench.ask(agent, someTokens(500, 1) + someTokens(500, 1) + someTokens(70, agent), 12, 900));
+                    ids.push_back(
+                        bench.ask(agent, someTokens(500, 1) + someTokens(500, 1) + someTokens(70, agent), 12, 900));
                 bench.runAll();
                 reached = bench.device->failAt == 0;
                 for (std::size_t agent = 0; agent < ids.size(); ++agent) {
@@ -800,15 +804,19 @@ private slots:
             GenerationRequest request;
             request.id = RequestId{77};
             request.maxNewTokens = 20;
-            bench.scheduler->submit(request, std::make_shared<const std::vector<TokenId>>(prompt), [&](RequestId, Event&& event) {
-                const bool isLast = !std::holds_alternative<PrefillProgress>(event) && !std::holds_alternative<TextAppended>(event);
-                behind += events >= at && !isLast ? 1 : 0;
-                if (++events == at)
-                    throw std::bad_alloc();
-                ends += isLast ? 1 : 0;
-                if (const auto* failed = std::get_if<Failed>(&event))
-                    failure = failed->error;
-            }, 0);
+            bench.scheduler->submit(
+                request, std::make_shared<const std::vector<TokenId>>(prompt),
+                [&](RequestId, Event&& event) {
+                    const bool isLast =
+                        !std::holds_alternative<PrefillProgress>(event) && !std::holds_alternative<TextAppended>(event);
+                    behind += events >= at && !isLast ? 1 : 0;
+                    if (++events == at)
+                        throw std::bad_alloc();
+                    ends += isLast ? 1 : 0;
+                    if (const auto* failed = std::get_if<Failed>(&event))
+                        failure = failed->error;
+                },
+                0);
             const RequestId beside = bench.ask(1, other);
             bench.runAll();
             threw = events >= at;
@@ -830,10 +838,13 @@ private slots:
         int told = 0;
         GenerationRequest request;
         request.id = RequestId{77};
-        bench.scheduler->submit(request, std::make_shared<const std::vector<TokenId>>(someTokens(50, 1)), [&](RequestId, Event&& event) {
-            told += std::holds_alternative<Failed>(event) ? 1 : 0;
-            throw std::runtime_error("no");
-        }, 0);
+        bench.scheduler->submit(
+            request, std::make_shared<const std::vector<TokenId>>(someTokens(50, 1)),
+            [&](RequestId, Event&& event) {
+                told += std::holds_alternative<Failed>(event) ? 1 : 0;
+                throw std::runtime_error("no");
+            },
+            0);
         const RequestId writing = bench.ask(1, someTokens(50, 2), 100), queued = bench.ask(1, someTokens(50, 3));
         for (int round = 0; round < 4; ++round)
             bench.scheduler->runRound();

@@ -45,7 +45,8 @@ inline nlohmann::json tinyTokenizer(const std::vector<std::pair<std::string, std
     nlohmann::json addedList = nlohmann::json::array();
     for (const std::string& text : added)
         addedList.push_back({{"id", id++}, {"content", text}, {"special", text.starts_with("<|")}});
-    nlohmann::json split = {{"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
+    nlohmann::json split = {
+        {"type", "Split"}, {"pattern", {{"Regex", regex}}}, {"behavior", "Isolated"}, {"invert", false}};
     nlohmann::json byteLevel = {{"type", "ByteLevel"}, {"add_prefix_space", false}, {"use_regex", false}};
     return {{"added_tokens", addedList},
             {"normalizer", {{"type", "NFC"}}},

@@ -131,7 +131,8 @@ void TestPreTokenizer::equalsTheRegexOnEveryCharacterOfTheBasicPlane()
         if (category == QChar::Other_NotAssigned)
             continue;
         const QString s(QChar{c});
-        for (const QString& text : QStringList{s + QLatin1String("a"), QLatin1String(" ") + s + QLatin1String("."), s + QLatin1String(" a")}) {
+        for (const QString& text : QStringList{s + QLatin1String("a"), QLatin1String(" ") + s + QLatin1String("."),
+                                               s + QLatin1String(" a")}) {
             const std::string utf8 = text.toStdString();
             if (split(utf8, SplitRule::Qwen35) != regex.split(utf8))
                 QFAIL(qPrintable(QString::number(c, 16)));

@@ -407,7 +407,8 @@ void TestCpuKernels::aRowAsksForTheNextProductWithoutReadingIt()
     const std::vector<float> scales(count(outputs) * 2, 0.5f), x = randomFloats(count(inputs), 5);
     const std::vector<std::uint16_t> halves(count(outputs) * 2, 0x3800);
     const Int8Panels int8{bytes.data(), scales.data(), outputs, inputs, 128};
-    const Int4Panels int4{reinterpret_cast<const std::uint32_t*>(bytes.data()), halves.data(), nullptr, outputs, inputs, 128};
+    const Int4Panels int4{
+        reinterpret_cast<const std::uint32_t*>(bytes.data()), halves.data(), nullptr, outputs, inputs, 128};
     const Rows a(table, x, 1, inputs);
     std::vector<float> whole(count(outputs)), part(count(outputs));
     const auto run = [&](auto&& linear, const auto& weights) {
@@ -426,7 +427,8 @@ void TestCpuKernels::aConvolutionStepGivesTheBitsOfAConvolution()
     const Kernels& table = kernels(Path(path));
     for (int width : {1, 2, 4, 5}) {
         const int n = 48, stride = 64;
-        const std::vector<float> inputs = randomFloats(count(12 * stride), 21), taps = randomFloats(count(width * stride), 22);
+        const std::vector<float> inputs = randomFloats(count(12 * stride), 21),
+                                 taps = randomFloats(count(width * stride), 22);
         Guarded history(count((width - 1) * stride)), y(count(n)), expected(count(n));
         std::copy_n(inputs.begin(), (width - 1) * stride, history.values.begin());
         for (int t = width - 1; t < 12; ++t) {
@@ -832,7 +834,8 @@ void TestCpuKernels::rowsTogetherGiveTheSameBitsAsOneByOne()
     constexpr int rows = 70; // more than are run at once
     const GdnData data(keyDim, valueDim, 1, rows, 21);
     const std::size_t floats = count(keyDim * valueDim);
-    std::vector<float> state(data.state.begin(), data.state.begin() + std::ptrdiff_t(floats)), work(count(gdnWorkFloats(keyDim, valueDim)));
+    std::vector<float> state(data.state.begin(), data.state.begin() + std::ptrdiff_t(floats)),
+        work(count(gdnWorkFloats(keyDim, valueDim)));
     const std::vector<float> before = state;
     std::vector<float> d(count(rows * valueDim)), o(d.size()), expectedD(d.size()), expectedO(d.size());
     std::vector<GdnRow> all;

@@ -254,7 +254,8 @@ void TestSparsePriority::aLimitByPlaceTurnsNoCandidateDown()
             if (boostOf(token) >= 6.0f)
                 QCOMPARE(limit, std::numeric_limits<std::int32_t>::min());
             else
-                QVERIFY(double(limit) <= 777.0 - double(boostOf(token)) / double(unit) + 4e-5 / double(unit) + 1e-6 * double(limit < 0 ? -limit : limit));
+                QVERIFY(double(limit) <= 777.0 - double(boostOf(token)) / double(unit) + 4e-5 / double(unit) +
+                                             1e-6 * double(limit < 0 ? -limit : limit));
             const float bound = boostBound(boostPlace(token));
             if (bound < 6.0f)
                 QVERIFY(double(limit) >= 775.0 - double(bound) / double(unit) * 1.000001);
@@ -268,7 +269,8 @@ void TestSparsePriority::boostsOfALeadSampleAreThoseOfAPeriodAgainAndAgain()
         std::vector<std::int32_t> scores(5003, 10);
         addBoosts(path, 0.01f, scores.data(), std::int64_t(scores.size()));
         for (std::size_t i = 0; i < scores.size(); ++i)
-            QVERIFY(std::abs(double(scores[i]) - 10.0 + 0.5 - 100.0 * double(boostOf(std::int32_t(i) % boostPeriod))) <= 0.51);
+            QVERIFY(std::abs(double(scores[i]) - 10.0 + 0.5 - 100.0 * double(boostOf(std::int32_t(i) % boostPeriod))) <=
+                    0.51);
     }
 }
 

@@ -109,7 +109,8 @@ void TestSparseRows::int4StaysWithinAStepOfItsGroup()
     for (int i = 0; i < 256; ++i) {
         // Full scale takes the peak to code -8; a step of 1/8 of it is the worst that the opposite peak loses, and the
         // clipped candidates are taken only where they do better over all.
-        const float keyStep = peakOf(&key[std::size_t(i / 64 * 64)], 64) / 8, valueStep = peakOf(&value[std::size_t(i / 64 * 64)], 64) / 8;
+        const float keyStep = peakOf(&key[std::size_t(i / 64 * 64)], 64) / 8,
+                    valueStep = peakOf(&value[std::size_t(i / 64 * 64)], 64) / 8;
         QVERIFY(std::abs(key[std::size_t(i)] - key4[std::size_t(i)]) <= 2.8f * keyStep);
         QVERIFY(std::abs(value[std::size_t(i)] - value4[std::size_t(i)]) <= 2.8f * valueStep);
     }
@@ -169,7 +170,8 @@ void TestSparseRows::allPathsQuantiseAlike()
 void TestSparseRows::oddValuesNeverFault()
 {
     const RowShape shape{64};
-    for (const float odd : {0.0f, 1e38f, 1e-42f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
+    for (const float odd :
+         {0.0f, 1e38f, 1e-42f, std::numeric_limits<float>::infinity(), std::numeric_limits<float>::quiet_NaN()}) {
         const std::vector<float> x(64, odd);
         std::vector<std::uint8_t> four(shape.int4Bytes());
         quantizeRowInt4(bestPath(), shape, x.data(), x.data(), four.data());
@@ -211,7 +213,8 @@ void TestSparseRows::aPageOfInt4RowsIsWithinHalfAStepOfThem()
             const float keyScale = scales[std::size_t(t)], valueScale = scales[std::size_t(pageTokens + t)];
             for (int i = 0; i < headDim; ++i) {
                 const auto keyAt = std::size_t(t / 16 * 16 * headDim + int8PanelOffset(i, t % 16));
-                const auto valueAt = std::size_t(pageTokens) * d + std::size_t(i / 16 * 16 * pageTokens + int8PanelOffset(t, i % 16));
+                const auto valueAt =
+                    std::size_t(pageTokens) * d + std::size_t(i / 16 * 16 * pageTokens + int8PanelOffset(t, i % 16));
                 QVERIFY(std::abs(float(codes[keyAt]) * keyScale - key[std::size_t(i)]) <= 0.51f * keyScale);
                 QVERIFY(std::abs(float(codes[valueAt]) * valueScale - value[std::size_t(i)]) <= 0.51f * valueScale);
             }

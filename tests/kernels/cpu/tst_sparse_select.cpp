@@ -110,7 +110,8 @@ void TestSparseSelect::aLimitIsTheLargestThatEnoughReach()
             paths.push_back(Path::Plain);
             for (const Path path : paths) {
                 for (const int wanted : {1, 7, n, n + 5})
-                    QCOMPARE(limitReachedBy(path, values.data(), n, wanted), sorted[std::size_t(std::min(wanted, n) - 1)]);
+                    QCOMPARE(limitReachedBy(path, values.data(), n, wanted),
+                             sorted[std::size_t(std::min(wanted, n) - 1)]);
             }
         }
     }

@@ -218,8 +218,10 @@ void TestSparseSketch::candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack
     const auto q = store.queries(queries);
     const auto whole = allScores(Path::Plain, store, blocks, q);
     std::vector<std::int32_t> leads(std::size_t(queries) * tokens);
-    scoreLeads(Path::Plain, rank, store.leads.data(), blocks, 1, q.data(), queries, rowsOf(leads, queries, tokens).data());
-    for (const auto& [share, mostLack] : {std::pair{0.0, 30.0f}, {0.02, 4.0f}, {0.02, 30.0f}, {0.5, 6.0f}, {1.0, 30.0f}}) {
+    scoreLeads(Path::Plain, rank, store.leads.data(), blocks, 1, q.data(), queries,
+               rowsOf(leads, queries, tokens).data());
+    for (const auto& [share, mostLack] :
+         {std::pair{0.0, 30.0f}, {0.02, 4.0f}, {0.02, 30.0f}, {0.5, 6.0f}, {1.0, 30.0f}}) {
         std::vector<std::int32_t> limits, boosted(std::size_t(queries) * boostPeriod);
         std::vector<float> units;
         for (int i = 0; i < queries; ++i) {
@@ -228,7 +230,8 @@ void TestSparseSketch::candidatesAreTheTokensWhoseBoostReachesWhatTheirLeadsLack
             std::ranges::sort(sorted, std::greater<>{});
             limits.push_back(share == 0.0 ? sorted.front() + 1 : sorted[std::size_t(share * double(tokens - 1))]);
             units.push_back(i == 0 ? 1e-6f : q[std::size_t(i)].leadUnit); // one that tells nothing apart
-            fillBoostedLimits(Path::Plain, limits.back(), units.back(), mostLack, &boosted[std::size_t(i) * boostPeriod]);
+            fillBoostedLimits(Path::Plain, limits.back(), units.back(), mostLack,
+                              &boosted[std::size_t(i) * boostPeriod]);
         }
         const LeadRule rule{limits.data(), units.data(), mostLack, boosted.data()};
         // The definition, without the limits by position.
@@ -303,7 +306,8 @@ void TestSparseSketch::aUnitWithoutBoundGivesTheSameCandidatesOnAllPaths()
     const Store store(64, blocks);
     const auto q = store.queries(queries);
     std::vector<std::int32_t> leads(queries * tokens);
-    scoreLeads(Path::Plain, 64, store.leads.data(), blocks, 1, q.data(), queries, rowsOf(leads, queries, tokens).data());
+    scoreLeads(Path::Plain, 64, store.leads.data(), blocks, 1, q.data(), queries,
+               rowsOf(leads, queries, tokens).data());
     const float units[queries] = {q[0].leadUnit, std::numeric_limits<float>::infinity()};
     std::int32_t limits[queries];
     std::vector<std::int32_t> boosted(queries * boostPeriod);
@@ -318,8 +322,8 @@ void TestSparseSketch::aUnitWithoutBoundGivesTheSameCandidatesOnAllPaths()
     const auto candidates = [&](Path path) {
         std::vector<std::int32_t> found(room);
         std::vector<float> scores(queries * room), lacks(room);
-        found.resize(std::size_t(scoreCandidates(path, 64, store.view(), blocks, q.data(), queries, rule, 0, found.data(),
-                                                 lacks.data(), rowsOf(scores, queries, room).data())));
+        found.resize(std::size_t(scoreCandidates(path, 64, store.view(), blocks, q.data(), queries, rule, 0,
+                                                 found.data(), lacks.data(), rowsOf(scores, queries, room).data())));
         lacks.resize(found.size());
         return std::pair(found, lacks);
     };
