@@ -117,7 +117,7 @@ struct Sequence {
     struct Row {
         DeviceArray<__half> maxima;
         DeviceArray<float2> logSums, lines;
-        DeviceArray<std::uint32_t> groupKeys, histogram{sketchBins};
+        DeviceArray<std::uint32_t> groupKeys, histogram{sketchMeetingWords};
         DeviceArray<uint2> candidates;
         DeviceArray<std::int32_t> counters{4}, picks, numPicks{1};
         DeviceArray<float> lifts;

@@ -24,10 +24,11 @@ void benchGdnDecode(Report& report)
     DeviceArray<__nv_bfloat16> projected(std::size_t(maxAgents) * maxRows * projections);
     // More layers than L2 holds.
     constexpr std::size_t projectionWeights = std::size_t(projections) * hidden;
+    const DeviceArray<__nv_bfloat16> oneProjection(toBf16(randomBf16(random, projectionWeights)));
     DeviceArray<__nv_bfloat16> projection(projectionWeights * 3 * layers);
     for (int i = 0; i < 3 * layers; ++i)
-        OCTAVO_REQUIRE(cudaMemcpy(projection.data() + i * projectionWeights, x.data(), projectionWeights * 2,
-                                  cudaMemcpyDeviceToDevice));
+        OCTAVO_REQUIRE(cudaMemcpy(projection.data() + i * projectionWeights, oneProjection.data(),
+                                  projectionWeights * 2, cudaMemcpyDeviceToDevice));
 
     struct Case {
         int agents, rows, pending;
