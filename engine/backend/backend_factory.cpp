@@ -76,6 +76,12 @@ Result<std::vector<std::string>> resolveDevices(const std::vector<std::string>& 
             resolved.push_back(name);
         }
     }
+    // Kernels whose blocks wait for each other have room for two workers of a GPU (launchSketchPick()).
+    for (const std::string& name : resolved) {
+        if (namesGpu(name) && std::ranges::count(resolved, name) > 2)
+            return Error{ErrorCode::InvalidArgument,
+                         name + " is named more than twice; two workers are the most that a GPU takes"};
+    }
     if (resolved.empty())
         return Error{ErrorCode::InvalidArgument, "no device was named; name cpu, cuda:0 or auto"};
     return resolved;

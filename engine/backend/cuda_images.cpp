@@ -42,7 +42,7 @@ std::string CudaBackend::imageFormat() const
 {
     return "cuda int4 rows in pages of " + std::to_string(rowPageTokens) + ", " + m_sparse.layoutName() +
            ", float state, " + m_architecture + " of " + std::to_string(m_multiprocessors) +
-           (m_prefill.available() ? ", read in blocks" : "") + (hasMtp() ? ", with MTP" : "") + ", 2";
+           (m_prefill.available() ? ", read in blocks" : "") + (hasMtp() ? ", with MTP" : "") + ", 3";
 }
 
 std::int64_t CudaBackend::imageStateBytes(int pendingRows) const

@@ -3,6 +3,9 @@
 #include "kernels/cuda/cluster.cuh"
 #include "kernels/cuda/cuda_check.h"
 
+#include <array>
+#include <atomic>
+
 namespace octavo::kernels::cuda
 {
 namespace
@@ -403,7 +406,26 @@ __global__ void __launch_bounds__(kvHeadDim)
     storeGated(gating, row, shape.heads, head, d, value, sum, gateAt(gating, row, head, d));
 }
 
+/// Of attentionKernel<true> on the current device, which is asked once.
+int roomForClusters()
+{
+    static std::array<std::atomic<int>, 64> known{}; // by device: one more than the room, 0 not yet asked
+    int device = 0;
+    if (!deviceHasSm90() || cudaGetDevice(&device) != cudaSuccess || device >= int(known.size()))
+        return 0;
+    std::atomic<int>& room = known[std::size_t(device)];
+    if (room == 0)
+        room = 1 + clusterRoom(attentionKernel<true>, clusterBlocks, 2 * warps * 32, 2 * ringBytes);
+    return room - 1;
+}
+
 } // namespace
+
+bool attentionMeets(const AttentionShape& shape)
+{
+    const int mostSplits = shape.rowsPerSplit <= shortSplit ? clusterSplits : clusterBlocks;
+    return shape.maxSplits <= mostSplits && shape.kvHeads * shape.queries <= roomForClusters();
+}
 
 cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShape& shape, const __nv_bfloat16* query,
                                   const __nv_bfloat16* gate, std::int64_t gateStride, std::int64_t gateHeadStride,
@@ -416,14 +438,9 @@ cudaError_t launchAttentionDecode(const AttentionRows* rows, const AttentionShap
     if (shape.queries == 0)
         return cudaSuccess;
     const Gating gating{gate, gateStride, gateHeadStride, out};
-    const int mostSplits = shape.rowsPerSplit <= shortSplit ? clusterSplits : clusterBlocks;
-    if (way == AttentionWay::Best && shape.maxSplits <= mostSplits && deviceHasSm90()) {
-        const dim3 grid(clusterBlocks, shape.kvHeads, shape.queries);
-        const int room = clusterRoom(attentionKernel<true>, clusterBlocks, 2 * warps * 32, 2 * ringBytes);
-        if (room >= shape.kvHeads * shape.queries) // else some would wait for others to end
-            return launchDependentClusters(attentionKernel<true>, grid, 2 * warps * 32, 2 * ringBytes, stream, rows,
-                                           shape, query, workspace, gating);
-    }
+    if (way == AttentionWay::Best && attentionMeets(shape))
+        return launchDependentClusters(attentionKernel<true>, dim3(clusterBlocks, shape.kvHeads, shape.queries),
+                                       2 * warps * 32, 2 * ringBytes, stream, rows, shape, query, workspace, gating);
     OCTAVO_CUDA_TRY(
         cudaFuncSetAttribute(attentionKernel<false>, cudaFuncAttributeMaxDynamicSharedMemorySize, ringBytes));
     OCTAVO_CUDA_TRY(launchDependent(attentionKernel<false>, dim3(shape.maxSplits, shape.kvHeads, shape.queries),

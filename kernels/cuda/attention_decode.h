@@ -3,7 +3,8 @@
 /// Gated attention of few query rows over int4 KV rows: all of a context, or its first and last tokens and those that
 /// were picked.
 ///
-/// Each (split of the rows, KV head, query row) is a block; splits meet by their log-sum-exp.
+/// Each (split of the rows, KV head, query row) is a block, or half of one where splits meet in their launch; they meet
+/// by their log-sum-exp.
 
 #include "kernels/cuda/kv_rows.h"
 #include "kernels/cuda/views.h"
@@ -42,9 +43,13 @@ struct AttentionShape {
 
 /// How splits meet. Both ways give the same bits.
 enum class AttentionWay {
-    Best,   ///< in the launch itself, by clusters of blocks, where sm_90 has room for all of them at once
-    Kernels ///< in a second kernel
+    Best,   ///< in the launch itself where attentionMeets() says so
+    Kernels ///< in a second kernel, by way of the work space
 };
+
+/// Whether splits meet in the launch itself, by clusters of blocks: where the current device is of sm_90 and has room
+/// for all of them at once, up to 32 splits of 256 rows or less, or 16 of more.
+bool attentionMeets(const AttentionShape& shape);
 
 /// Floats of work space: for each split its sums and its two softmax numbers per head.
 constexpr std::size_t attentionWorkspaceFloats(const AttentionShape& shape)

@@ -18,8 +18,7 @@ __device__ __forceinline__ int clusterRank()
     return int(rank);
 }
 
-/// All threads of the cluster meet; what any of them wrote before, to shared memory of any block or to global memory,
-/// all see behind it.
+/// The first half of clusterBarrier(): every thread that arrives has to wait once before it arrives again.
 __device__ __forceinline__ void clusterArrive()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -27,6 +26,7 @@ __device__ __forceinline__ void clusterArrive()
 #endif
 }
 
+/// Its second half.
 __device__ __forceinline__ void clusterWait()
 {
 #if defined(__CUDA_ARCH__) && __CUDA_ARCH__ >= 900
@@ -34,6 +34,8 @@ __device__ __forceinline__ void clusterWait()
 #endif
 }
 
+/// All threads of the cluster meet; what any of them wrote before, to shared memory of any block or to global memory,
+/// all see behind it.
 __device__ __forceinline__ void clusterBarrier()
 {
     clusterArrive();

@@ -64,8 +64,7 @@ constexpr std::size_t prefillAttentionFloats(int rows, int heads, int kvHeads)
 /// stretch that holds the last row has been read. Stretches are given in order, from position 0 and without gaps.
 ///
 /// Shapes   out: (rows, heads * 256) bf16, written by the last stretch alone. Stretches but the last end on multiples
-/// of
-///          64 from the first.
+///          of 64 from the first.
 /// Numerics bf16 operands, fp32 sums and softmax; weights rounded to bf16 before they meet the values. A row's result
 ///          depends neither on the rows beside it nor on where a slice begins.
 /// Errors   cudaErrorInvalidValue for shapes that do not fit.

@@ -65,8 +65,8 @@ constexpr int sketchChunks(std::int64_t tokens)
 /// Writes the sketches of `keys` at token positions firstToken ...
 ///
 /// Shapes   keys: (tokens, kvHeads * 256) bf16, normalised and rotated; basis: (kvHeads, 256, 64) fp32,
-/// dimension-major;
-///          means: (kvHeads, 256). Numerics: fp32; the largest coordinate takes code -8.
+///          dimension-major; means: (kvHeads, 256).
+/// Numerics fp32; the largest coordinate takes code -8.
 [[nodiscard]] cudaError_t launchSketchAppend(MatrixView<const __nv_bfloat16> keys, int kvHeads, const float* basis,
                                              const float* means, std::int64_t firstToken, const SketchView& sketch,
                                              cudaStream_t stream);
@@ -85,9 +85,9 @@ struct SketchQuery {
     __half* maxima;           ///< (kvHeads, capacityTiles * 2, heads / kvHeads): of each group of tokens, work space
     float2* logSums;          ///< (sketchChunks(end), heads): maximum and sum of each chunk, work space
     float2* lines;            ///< (heads): what turns a product into a log share, work space
-    std::uint32_t* groupKeys; ///< (capacityTiles * 2), work space
+    std::uint32_t* groupKeys; ///< (capacityTiles * 2), work space of SketchWay::Kernels
     std::uint32_t* histogram; ///< (sketchMeetingWords), 8-byte aligned: zero before the first launch, then left alone
-    uint2* candidates;        ///< (sketchCandidates(k)), work space: keys and tokens
+    uint2* candidates;        ///< (sketchCandidates(k)), work space of SketchWay::Kernels: keys and tokens
     std::int32_t* counters;   ///< (4): zero at the start; the last counts selections that scored all groups at the end
     std::int32_t* picks;      ///< (k): out, ascending
     std::int32_t* numPicks;   ///< out: min(k, sketchMaxPicks, end - begin)
@@ -97,7 +97,7 @@ struct SketchQuery {
 
 /// How launchSketchPick() gets from sums to picks. Both ways give the same bits.
 enum class SketchWay {
-    Best,   ///< in one launch for one or two queries on sm_90
+    Best,   ///< in one launch for so few queries that each has 64 multiprocessors, on sm_90
     Kernels ///< in three
 };
 
@@ -129,7 +129,7 @@ struct SketchRows {
 /// Errors   cudaErrorInvalidValue for heads or tokens that do not fit.
 /// Stream   enqueues two or four kernels on `stream`; maxTokens: no query's `end` is larger; maxRows: nor any count of
 ///          `rows`. Queries that no rows name are left out of the reading. numQueries == 0 does nothing. Two launches
-///          may run beside each other, not more.
+///          may run beside each other on a GPU, not more.
 [[nodiscard]] cudaError_t launchSketchPick(const SketchQuery* queries, int numQueries, const SketchRows* rows,
                                            int numRows, int maxRows, int heads, int kvHeads, std::int64_t maxTokens,
                                            cudaStream_t stream, SketchWay way = SketchWay::Best);

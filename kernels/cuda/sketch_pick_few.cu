@@ -491,6 +491,10 @@ cudaError_t launchSketchPickFew(const SketchQuery* queries, int numQueries, int 
     const int stripes = (allStripes + blocks - 1) / blocks;
     const int bytes = partBytes(stripes, kvHeads);
     OCTAVO_CUDA_TRY(cudaFuncSetAttribute(kernel, cudaFuncAttributeMaxDynamicSharedMemorySize, bytes));
+    int blocksAtOnce = 0; // of a multiprocessor
+    OCTAVO_CUDA_TRY(cudaOccupancyMaxActiveBlocksPerMultiprocessor(&blocksAtOnce, kernel, threads, std::size_t(bytes)));
+    if (blocksAtOnce < 2)
+        return cudaErrorNotSupported;
     return launchDependent(kernel, dim3(blocks, numQueries), threads, bytes, stream, queries, heads, kvHeads, stripes);
 }
 

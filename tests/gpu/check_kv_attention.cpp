@@ -54,6 +54,7 @@ void checkMeetings(Report& report)
 {
     Random random(36);
     constexpr int poolRows = 5000;
+    const bool large = isLargeSm90(); // where clusters are sure to be used
     for (const auto& [heads, kvHeads] : {std::pair{24, 4}, {8, 1}, {3, 3}, {4, 2}}) {
         const std::size_t rowBytes = std::size_t(kvHeads) * kvHeadBytes;
         std::vector<std::uint8_t> pool(poolRows * rowBytes);
@@ -107,11 +108,40 @@ void checkMeetings(Report& report)
                 const std::vector<__nv_bfloat16> got = out.download();
                 return std::vector<__nv_bfloat16>(got.begin() + std::ptrdiff_t(shift * width), got.end());
             };
+            report.expect(!large || attentionMeets(shape), "attention heads=%d/%d: %d rows by splits of %d do not meet",
+                          heads, kvHeads, count, rowsPerSplit);
             const std::vector<__nv_bfloat16> want = attend(AttentionWay::Kernels), got = attend(AttentionWay::Best);
             report.expect(std::memcmp(got.data(), want.data(), width * sizeof(__nv_bfloat16)) == 0,
                           "attention heads=%d/%d: %d rows by splits of %d depend on how splits meet", heads, kvHeads,
                           count, rowsPerSplit);
         }
+        // Queries of no, of few and of many rows in one launch, one with splits of its own size.
+        std::vector<AttentionRows> several;
+        for (const auto& [count, own] : {std::pair{0, 0}, {300, 64}, {4096, 0}}) {
+            AttentionRows rows;
+            rows.rows = poolDevice.data();
+            rows.rowIds = idsDevice.data();
+            rows.count = count;
+            rows.lifts = liftsDevice.data();
+            rows.rowsPerSplit = own;
+            several.push_back(rows);
+        }
+        const int queries = int(several.size());
+        const DeviceArray<AttentionRows> severalDevice(several);
+        const DeviceArray<__nv_bfloat16> severalQueries(toBf16(randomBf16(random, std::size_t(queries) * width)));
+        const DeviceArray<__nv_bfloat16> severalGates(toBf16(randomBf16(random, 2 * std::size_t(queries) * width)));
+        const AttentionShape shape{queries, heads, kvHeads, 256, 16};
+        const auto attendAll = [&](AttentionWay way) {
+            DeviceArray<float> workspace(attentionWorkspaceFloats(shape));
+            DeviceArray<__nv_bfloat16> out(std::size_t(queries) * width);
+            OCTAVO_REQUIRE(launchAttentionDecode(severalDevice.data(), shape, severalQueries.data(),
+                                                 severalGates.data() + 256, 2 * std::int64_t(width), 512,
+                                                 workspace.data(), out.data(), nullptr, way));
+            return out.download();
+        };
+        const std::vector<__nv_bfloat16> want = attendAll(AttentionWay::Kernels), got = attendAll(AttentionWay::Best);
+        report.expect(std::memcmp(got.data(), want.data(), want.size() * sizeof(__nv_bfloat16)) == 0,
+                      "attention heads=%d/%d: three queries depend on how their splits meet", heads, kvHeads);
     }
 }
 

@@ -1,6 +1,7 @@
 #include "tests/gpu/checks.h"
 
 #include "kernels/cuda/sketch.h"
+#include "kernels/cuda/sketch_pick_few.h"
 
 #include <numeric>
 #include <tuple>
@@ -461,6 +462,13 @@ void checkPicks(Report& report)
             report.expect(s.exhaustive(r) == (equal ? 3 : 0),
                           "sketch pick %s heads=%d end=%d row %d: %d of 3 selections scored all groups", c.what,
                           c.heads, c.end, r, s.exhaustive(r));
+        if (isLargeSm90() && c.k > 0) { // the way of few queries itself, which launchSketchPick() may leave out
+            s.work.front().poisonResults();
+            report.expect(launchSketchPickFew(queriesDevice.data(), 1, c.heads, c.kvHeads, c.end + c.rows, nullptr) ==
+                                  cudaSuccess &&
+                              asFirst(0),
+                          "sketch pick %s heads=%d end=%d: not in one launch", c.what, c.heads, c.end);
+        }
         // As few queries as go in one launch: one and two by turns, time after time.
         for (int r = 0, few = 1; r < c.rows; r += few, few = std::min(3 - few, c.rows - r)) {
             for (int time = 0; time < 3; ++time) {
@@ -473,6 +481,54 @@ void checkPicks(Report& report)
                                   c.what, c.heads, c.end, q, few, time);
             }
         }
+    }
+}
+
+/// Launches whose blocks wait for each other, on two streams at once, one and two queries each.
+void checkBesideEachOther(Report& report)
+{
+    Random random(34);
+    constexpr int heads = 24, kvHeads = 4, end = 60000, rounds = 200;
+    struct Side {
+        Sequence sequence;
+        DeviceArray<SketchQuery> queries;
+        DeviceArray<SketchRows> each;
+        std::vector<std::vector<std::int32_t>> want;
+        cudaStream_t stream = nullptr;
+    };
+    std::vector<Side> sides;
+    for (const int rows : {1, 2}) {
+        sides.push_back({Sequence(random, heads, kvHeads, 64, end, rows, 2048, Pattern::Random), {}, {}, {}});
+        Side& side = sides.back();
+        side.sequence.alpha = 0.1;
+        side.sequence.quantise();
+        std::vector<SketchQuery> queries;
+        std::vector<SketchRows> each;
+        for (int r = 0; r < rows; ++r) {
+            queries.push_back(side.sequence.query(r));
+            each.push_back({r, 1});
+        }
+        side.queries = DeviceArray<SketchQuery>(queries);
+        side.each = DeviceArray<SketchRows>(each);
+        OCTAVO_REQUIRE(cudaStreamCreateWithFlags(&side.stream, cudaStreamNonBlocking));
+    }
+    const auto pick = [&](Side& side, SketchWay way) {
+        OCTAVO_REQUIRE(launchSketchPick(side.queries.data(), side.sequence.rows, side.each.data(), side.sequence.rows,
+                                        1, heads, kvHeads, end + 2, side.stream, way));
+    };
+    for (Side& side : sides) {
+        pick(side, SketchWay::Kernels);
+        for (int r = 0; r < side.sequence.rows; ++r)
+            side.want.push_back(side.sequence.picks(r));
+    }
+    for (int round = 0; round < rounds; ++round)
+        for (Side& side : sides)
+            pick(side, SketchWay::Best);
+    for (Side& side : sides) {
+        for (int r = 0; r < side.sequence.rows; ++r)
+            report.expect(side.sequence.picks(r) == side.want[std::size_t(r)],
+                          "sketch pick: row %d of %d differs beside another stream's picks", r, side.sequence.rows);
+        OCTAVO_REQUIRE(cudaStreamDestroy(side.stream));
     }
 }
 
@@ -534,6 +590,7 @@ void checkSketch(Report& report)
     for (const auto& [heads, kvHeads, tokens] : {std::tuple{4, 2, 1000}, {24, 4, 5003}, {3, 3, 40}, {8, 1, 2100}})
         checkAppend(report, heads, kvHeads, tokens);
     checkPicks(report);
+    checkBesideEachOther(report);
     checkBatches(report);
 }
 

@@ -84,6 +84,14 @@ inline int multiprocessors()
     return count;
 }
 
+/// Whether the device is an sm_90 with the multiprocessors of a whole card, so that what needs room has it.
+inline bool isLargeSm90()
+{
+    int major = 0;
+    OCTAVO_REQUIRE(cudaDeviceGetAttribute(&major, cudaDevAttrComputeCapabilityMajor, 0));
+    return major == 9 && multiprocessors() >= 128;
+}
+
 /// Device memory of `count` elements, filled with 0xff bytes (NaN in every float format) unless given values.
 template <typename T>
 class DeviceArray
