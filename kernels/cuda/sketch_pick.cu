@@ -57,8 +57,9 @@ __device__ __forceinline__ uint32_t groupThreshold(const SketchQuery& query, int
             break;
 #pragma unroll 8
         for (int group = firstGroup + threadIdx.x; group < endGroup; group += groupThreads) {
-            const uint32_t key = __ldcg(query.groupKeys + group);
-            if (groupWanted(group, query) && key >> shift == threshold >> shift)
+            const bool wanted = groupWanted(group, query); // else there may be no place for its key
+            const uint32_t key = wanted ? __ldcg(query.groupKeys + group) : 0;
+            if (wanted && key >> shift == threshold >> shift)
                 atomicAdd(&bins[key >> finer & (sketchBins - 1)], 1u);
         }
         __syncthreads();
