@@ -134,6 +134,10 @@ void checkWorkers(Report& report, const std::string& modelDir, const nlohmann::j
     int devices = 0;
     OCTAVO_REQUIRE(cudaGetDeviceCount(&devices));
     const std::vector<std::string> one{"cuda:0"}, two{"cuda:0", devices > 1 ? "cuda:1" : "cuda:0"};
+    const auto crowded = resolveDevices({"cuda:0", "cuda:0", "cuda:0"});
+    report.expect(!crowded && crowded.error().code == ErrorCode::InvalidArgument &&
+                      resolveDevices({"cuda:0", "cuda:0"}),
+                  "workers: a GPU takes three of them, or not two");
     Workers workers(report, modelDir, prompts);
     auto engine = workers.engine(one);
     if (!engine)
