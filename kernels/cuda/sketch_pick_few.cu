@@ -311,7 +311,8 @@ struct Interval {
     int members = 0, need = 0;
 };
 
-/// From bins that hold all candidates; of `ranks` ones the last is looked for.
+/// From bins that hold all candidates, of whom there are at least `ranks`, since as many groups reach the threshold and
+/// a token of each with them; the last of `ranks` is looked for.
 __device__ __forceinline__ Interval findInterval(const Part& part, const Kept& kept, int listed, int ranks,
                                                  Turns& turns, int* scratch, KthBin* found)
 {
