@@ -41,8 +41,8 @@ public:
     void setAttended(bool attended);
 
     /// Stores the question, then sends it. Fails with ContextFull (used / limit / needed), Busy (one runs already),
-    /// NotFound (no context); nothing is stored then. A long question is counted in the background first; where it turns
-    /// out not to fit, questionRefused() follows and nothing is stored either.
+    /// NotFound (no context); nothing is stored then. A long question is counted in the background first; where it
+    /// turns out not to fit, questionRefused() follows and nothing is stored either.
     Result<void> ask(const QString& question);
     void stop();                              ///< at once for the eye; text so far is kept
     /// Lets an answer that was Stopped, Interrupted or cut at the LengthLimit go on where it ended.

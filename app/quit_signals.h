@@ -12,8 +12,8 @@ namespace octavo::app {
 /// SIGINT and SIGTERM as a Qt signal, so that what runs can be brought to its end: what was read is kept, answers are
 /// stored. One that comes a second or more after the first ends the program at once.
 ///
-/// Thread  of the event loop; one at a time in a process. What is to be kept must be kept before it goes: signals then end
-/// the program again.
+/// Thread  of the event loop; one at a time in a process. What is to be kept must be kept before it goes: signals then
+/// end the program again.
 class QuitSignals final : public QObject
 {
     Q_OBJECT

@@ -20,8 +20,8 @@ Result<agents::IngestOptions> readRepositoryOptions(const cli::Arguments& argume
 Error withHint(Error error, const agents::IngestOptions& options);
 
 /// `text` for a terminal: control characters other than newline and tab become U+FFFD and marks that turn the
-/// direction of writing "<U+202E>", so that nothing read from a repository or written by a model can steer the terminal or
-/// show code in another order than it has.
+/// direction of writing "<U+202E>", so that nothing read from a repository or written by a model can steer the terminal
+/// or show code in another order than it has.
 std::string terminalText(const QString& text);
 
 } // namespace octavo::app

@@ -22,8 +22,8 @@ struct WindowOptions {
 };
 
 /// Fails with InvalidArgument (unknown option, a value out of range, a word that is neither a command nor a path) or
-/// NotFound (a repository that does not exist; no demo model where none was named). Sessions are kept in the user's data folder, and so are
-/// the contexts that were read, unless --saved-contexts names another place.
+/// NotFound (a repository that does not exist; no demo model where none was named). Sessions are kept in the user's
+/// data folder, and so are the contexts that were read, unless --saved-contexts names another place.
 Result<WindowOptions> readWindowOptions(const std::vector<std::string>& words);
 
 /// Where the window keeps contexts that were read, where --saved-contexts names no other place.

@@ -116,8 +116,8 @@ struct ModelInfo {
 class Engine
 {
 public:
-    /// Fails with the first thing that does not fit, OutOfMemory where memory ran out on the way; nothing stays allocated.
-    /// `cancel` may be null.
+    /// Fails with the first thing that does not fit, OutOfMemory where memory ran out on the way; nothing stays
+    /// allocated. `cancel` may be null.
     static Result<std::unique_ptr<Engine>> create(const EngineOptions& options,
                                                   const std::function<void(const LoadProgress&)>& progress = {},
                                                   const std::atomic<bool>* cancel = nullptr);

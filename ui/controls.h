@@ -27,8 +27,8 @@ QPushButton* makeButton(const QString& text, ButtonKind kind = ButtonKind::Norma
 /// A button that is an icon only; `name` is its tool tip and accessible name.
 QToolButton* makeIconButton(const QString& iconName, const QString& name, QWidget* parent = nullptr);
 
-/// Gives a window the size of `at100`, in pixels at 100% text, grown as its text is, as far as the screen has room; grows
-/// it again when the text is made larger while it is open.
+/// Gives a window the size of `at100`, in pixels at 100% text, grown as its text is, as far as the screen has room;
+/// grows it again when the text is made larger while it is open.
 void sizeByText(QWidget* window, const QSize& at100);
 
 /// `text` for a tooltip: shown as it is, never read as markup, whatever a repository or a question holds.

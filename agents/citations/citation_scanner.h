@@ -2,13 +2,13 @@
 
 /// Finds the paths and the quoted code of an answer as it streams, and looks them up in what was read.
 ///
-/// A path in backticks (also with ":12" or ":12-20" behind it) is Verified when the context has it; one that it does not
-/// have is Unverified, but where the answer itself says so, and then it is not cited. A fenced block is
-/// Verified when its lines stand in the file that was named last before it, or anywhere where none was; Elsewhere when
-/// they stand in another file; else Unverified. Code in backticks is a quote where only a colon or a dash stands between
-/// it and a path ("- `a.cpp`: `int a = 1;`"): Verified in a line of that file or as one, Elsewhere as a line of another.
-/// A block that the answer's end cuts off is looked up by its whole lines and the beginning of the last.
-/// Each line of the answer is looked at once.
+/// A path in backticks (also with ":12" or ":12-20" behind it) is Verified when the context has it; one that it does
+/// not have is Unverified, but where the answer itself says so, and then it is not cited. A fenced block is Verified
+/// when its lines stand in the file that was named last before it, or anywhere where none was; Elsewhere when they
+/// stand in another file; else Unverified. Code in backticks is a quote where only a colon or a dash stands between it
+/// and a path ("- `a.cpp`: `int a = 1;`"): Verified in a line of that file or as one, Elsewhere as a line of another. A
+/// block that the answer's end cuts off is looked up by its whole lines and the beginning of the last. Each line of the
+/// answer is looked at once.
 /// Thread   one at a time; the index is shared.
 
 #include "agents/citations/source_index.h"

@@ -45,9 +45,9 @@ public:
     std::optional<Place> findLines(const QList<QStringView>& lines, int preferredFile = -1,
                                    QStringView beginning = {}) const;
 
-    /// Where `code`, a part of one line, stands in `file`: as a whole line less the white space round it, else as a part
-    /// that begins and ends with words. Where it does not stand there, or `file` is -1: the first other file of which it
-    /// is a whole line.
+    /// Where `code`, a part of one line, stands in `file`: as a whole line less the white space round it, else as a
+    /// part that begins and ends with words. Where it does not stand there, or `file` is -1: the first other file of
+    /// which it is a whole line.
     std::optional<Place> findInLine(QStringView code, int file) const;
 
     /// The file that `mention` names: its whole displayed path, or the end of exactly one. -1: none.

@@ -348,7 +348,8 @@ QList<RefInfo> Repository::refs() const
 
 namespace {
 
-/// Whether libgit2 failed for want of memory or of the system's help (a map, a handle): nothing is wrong with the object.
+/// Whether libgit2 failed for want of memory or of the system's help (a map, a handle): nothing is wrong with the
+/// object.
 bool isShortage()
 {
     const git_error* error = git_error_last();

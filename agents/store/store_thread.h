@@ -29,12 +29,12 @@ public:
     using Write = std::function<Result<void>(SessionStore&)>;
     using Read = std::function<void(SessionStore&)>;
 
-    /// Opens the store on its own thread and hands over what it holds, or why it cannot. What a stand-in holds (nothing;
-    /// its ids are larger than any in the file) comes first, and what the file holds once that is open.
+    /// Opens the store on its own thread and hands over what it holds, or why it cannot. What a stand-in holds
+    /// (nothing; its ids are larger than any in the file) comes first, and what the file holds once that is open.
     StoreThread(QString path, std::function<void(Result<SessionState>)> onLoaded,
                 std::function<void(const QString& problem)> onProblem);
-    /// Writes what is left, trying for two seconds at most (three where a try that had begun waits for another program's
-    /// lock), and joins.
+    /// Writes what is left, trying for two seconds at most (three where a try that had begun waits for another
+    /// program's lock), and joins.
     ~StoreThread();
 
     /// `attempted` runs once after the first try: true when the write is committed, false when it is still waiting.

@@ -131,10 +131,10 @@ public:
     /// An empty sequence with room for `maxTokens`. Reserves first: OutOfMemory names needed and free bytes.
     virtual Result<SlotId> createSequence(std::int64_t maxTokens) = 0;
 
-    /// Does a part of the slow work that a sequence with `newTokens` more than it shares will need (page-locking its RAM),
-    /// at most `parts` of some tens of milliseconds, so that others can write in between; none: only asks. True when
-    /// nothing of it is left or it failed: createSequence() and forkSequence() do what was not prepared and say what is
-    /// wrong.
+    /// Does a part of the slow work that a sequence with `newTokens` more than it shares will need (page-locking its
+    /// RAM), at most `parts` of some tens of milliseconds, so that others can write in between; none: only asks. True
+    /// when nothing of it is left or it failed: createSequence() and forkSequence() do what was not prepared and say
+    /// what is wrong.
     virtual bool prepareSequence(std::int64_t /*newTokens*/, int /*parts*/) { return true; }
 
     /// A new sequence that starts with everything `source` holds: KV rows are shared (copy on write), recurrent and
@@ -148,8 +148,8 @@ public:
     /// `logits`: empty, (vocab) for the last row's, or (tokens, vocab) for every row's. On error the sequence is lost.
     virtual Result<void> prefill(SlotId slot, std::span<const TokenId> tokens, std::span<float> logits) = 0;
 
-    /// Finds the memory that step() will need for `rows` rows of `slot`, so that only this one fails where there is none:
-    /// OutOfMemory, and the sequence is as it was. step() asks for what was not prepared.
+    /// Finds the memory that step() will need for `rows` rows of `slot`, so that only this one fails where there is
+    /// none: OutOfMemory, and the sequence is as it was. step() asks for what was not prepared.
     virtual Result<void> reserveStep(SlotId /*slot*/, int /*rows*/) { return {}; }
 
     /// Bytes that reserveStep() would take now beyond what the sequence has reserved: of states that drafted rows need.
@@ -181,8 +181,9 @@ public:
     virtual bool hasMtp() const { return false; }
 
     /// Drafts with the MTP layer what may follow each entry's `next` (different slots, nothing uncommitted), all chains
-    /// together, one depth after another. A chain ends after `most` tokens, where the sequence does, and before the token
-    /// with which the product of its chances falls below `leastChance`. What later steps give does not depend on it.
+    /// together, one depth after another. A chain ends after `most` tokens, where the sequence does, and before the
+    /// token with which the product of its chances falls below `leastChance`. What later steps give does not depend on
+    /// it.
     virtual Result<void> draft(std::span<const DraftEntry> /*entries*/, float /*leastChance*/,
                                std::span<DraftChain> /*chains*/)
     {
@@ -198,10 +199,10 @@ public:
     {
         return Error{ErrorCode::Unsupported, "this device cannot save contexts"};
     }
-    /// Makes room for a frozen sequence from its image and copies the state; the rows follow by continueRestore(). `rows`
-    /// may be those of a longer sequence that begins with the same tokens, cut to as many bytes as this one has. Until
-    /// all are there the slot may only be destroyed. Fails with FormatInvalid where sizes are others; OutOfMemory as
-    /// createSequence().
+    /// Makes room for a frozen sequence from its image and copies the state; the rows follow by continueRestore().
+    /// `rows` may be those of a longer sequence that begins with the same tokens, cut to as many bytes as this one has.
+    /// Until all are there the slot may only be destroyed. Fails with FormatInvalid where sizes are others; OutOfMemory
+    /// as createSequence().
     virtual Result<void> beginRestore(SequenceRestore& /*restore*/)
     {
         return Error{ErrorCode::Unsupported, "this device cannot open saved contexts"};

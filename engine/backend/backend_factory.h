@@ -32,8 +32,8 @@ struct BackendOptions {
     std::function<bool(std::int64_t done, std::int64_t total)> onQuantized;
     const std::atomic<bool>* cancel = nullptr; ///< looked at between modules while weights are packed; may be null
     bool mtp = true;                    ///< run the MTP layer where the model has one; it takes KV rows of its own
-    /// Drafts of a GPU's MTP layer are looked for among the first so many ids, which byte-level BPE gives to the commonest
-    /// tokens, so that a pass reads that part of the head alone; 0: all. No answer depends on it.
+    /// Drafts of a GPU's MTP layer are looked for among the first so many ids, which byte-level BPE gives to the
+    /// commonest tokens, so that a pass reads that part of the head alone; 0: all. No answer depends on it.
     int draftVocabulary = 98'304;
     /// A GPU drafts by that part of a head of floats in int4, a copy beside the head, where the copy is less than a
     /// hundredth of its memory. No answer depends on it.

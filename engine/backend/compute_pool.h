@@ -53,8 +53,8 @@ public:
     /// Inside run(): those that do.
     int active() const { return m_active; }
 
-    /// Calls work(thread) on threads 0 .. active() - 1 and returns when all are done. What a thread throws ends the others
-    /// at their next barrier and is thrown here, the first of several; the pool can be used again.
+    /// Calls work(thread) on threads 0 .. active() - 1 and returns when all are done. What a thread throws ends the
+    /// others at their next barrier and is thrown here, the first of several; the pool can be used again.
     template <typename Work>
     void run(Work&& work)
     {

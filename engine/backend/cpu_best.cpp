@@ -1,8 +1,8 @@
 /// Greedy steps of CpuForward: each row's best token without its logits.
 ///
-/// A rough head has half the bytes, and bounds how far it is off. Each thread asks the exact head about the panel that it
-/// likes best, and then about those that by their bounds may reach the best of these. On text that is one or two of a
-/// thousand, behind random rows twenty to fifty. The token is the one that all exact logits give, ties included.
+/// A rough head has half the bytes, and bounds how far it is off. Each thread asks the exact head about the panel that
+/// it likes best, and then about those that by their bounds may reach the best of these. On text that is one or two of
+/// a thousand, behind random rows twenty to fifty. The token is the one that all exact logits give, ties included.
 
 #include "engine/backend/cpu_forward_private.h"
 

@@ -13,8 +13,8 @@
 namespace octavo::engine
 {
 
-/// Where the products of one thread begin to read their weights, in turn. Passes of a kind are all alike, so what the one
-/// before did says what comes next.
+/// Where the products of one thread begin to read their weights, in turn. Passes of a kind are all alike, so what the
+/// one before did says what comes next.
 class ReadingOrder
 {
 public:

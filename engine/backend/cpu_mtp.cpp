@@ -1,8 +1,9 @@
 /// The MTP half of CpuForward: rows of keys and values that follow the prompt, and chains of drafts.
 ///
-/// Source   model-spec section 5. Row p joins the final hidden row of position p with the token at p + 1, has the rotary
-///          position and the KV slot p, and predicts the token at p + 2. Rows that nobody drafts from only leave their
-///          keys and values behind: one product for the two inputs and those of k and v, a twentieth of a layer stack.
+/// Source   model-spec section 5. Row p joins the final hidden row of position p with the token at p + 1, has the
+///          rotary position and the KV slot p, and predicts the token at p + 2. Rows that nobody drafts from only leave
+///          their keys and values behind: one product for the two inputs and those of k and v, a twentieth of a layer
+///          stack.
 
 #include "engine/backend/cpu_forward_private.h"
 

@@ -31,8 +31,8 @@ double boundOf(std::span<const float> exact, std::span<const float> rough, int g
         exactLength += e * e;
         roughLength += r * r;
     }
-    // Each group's sum is rounded when it becomes a float, when it is scaled and when it is added; a handful of roundings
-    // follow, those of the comparison among them. Twice that for what was rounded on the way to here.
+    // Each group's sum is rounded when it becomes a float, when it is scaled and when it is added; a handful of
+    // roundings follow, those of the comparison among them. Twice that for what was rounded on the way to here.
     const double lost = 2.0 * (3 * groups + 8) * std::ldexp(1.0, -24);
     return std::sqrt(difference) + lost * (std::sqrt(exactLength) + std::sqrt(roughLength));
 }

@@ -24,8 +24,8 @@ struct CpuRoughHead {
     /// What make() takes for a head of that size.
     static std::int64_t bytesOf(const LinearWeight& head);
 
-    /// Of `head` and its form `exact`, which packInt8() made, with so many threads. Fails with FormatInvalid for weights
-    /// that are no numbers, with Unsupported for such that are too large for bounds.
+    /// Of `head` and its form `exact`, which packInt8() made, with so many threads. Fails with FormatInvalid for
+    /// weights that are no numbers, with Unsupported for such that are too large for bounds.
     static Result<CpuRoughHead> make(const LinearWeight& head, const CpuLinear& exact, int threads);
 
     /// No less than the length of x as it was quantised; infinite where that is not safely in the range of floats.

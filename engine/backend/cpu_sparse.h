@@ -3,12 +3,12 @@
 /// Where the rows of long contexts lie on the CPU backend, and its sparse attention: moves old rows into the int4 host
 /// tier, decides per row what is picked, runs the picks of a pass.
 ///
-/// From tierStart() tokens on, a row finds the first page (512 tokens, the sinks among them) and the last 1024 tokens or
-/// more, in whole pages, in the int8 pages; what lies between it finds in the tier, and there alone: the int8 pages of
-/// those tokens are let go of. Decoding picks from the tier; prefill, and steps with sparse attention switched off, read
-/// all of it. Which rows are read where follows from a row's position alone, and a page's rows move once, when they have
-/// long been confirmed: so results depend neither on slices nor on rollbacks. Backends made with SparseMode::Off keep
-/// int8 pages for everything.
+/// From tierStart() tokens on, a row finds the first page (512 tokens, the sinks among them) and the last 1024 tokens
+/// or more, in whole pages, in the int8 pages; what lies between it finds in the tier, and there alone: the int8 pages
+/// of those tokens are let go of. Decoding picks from the tier; prefill, and steps with sparse attention switched off,
+/// read all of it. Which rows are read where follows from a row's position alone, and a page's rows move once, when
+/// they have long been confirmed: so results depend neither on slices nor on rollbacks. Backends made with
+/// SparseMode::Off keep int8 pages for everything.
 /// Thread   the backend's; runPicks() and help() inside a ComputePool::run().
 
 #include "engine/backend/backend.h"
@@ -39,8 +39,8 @@ public:
     CpuSparse(const ModelConfig& config, int attentionLayers, std::uint64_t modelHash, SparseMode mode,
               const SparseSettings& settings, kernels::cpu::Path path, int threads);
 
-    /// Takes the basis from `file`. Without one, SparseMode::Auto stays dense and SparseMode::On fits one from the first
-    /// long context.
+    /// Takes the basis from `file`. Without one, SparseMode::Auto stays dense and SparseMode::On fits one from the
+    /// first long context.
     Result<void> loadBasis(const std::filesystem::path& file);
 
     SparseMode mode() const { return m_mode; }

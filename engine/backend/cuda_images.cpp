@@ -37,7 +37,8 @@ struct CudaImage {
 
 } // namespace
 
-/// GPUs of another kind or size round otherwise, and so does reading by other kernels: such rows are not continued here.
+/// GPUs of another kind or size round otherwise, and so does reading by other kernels: such rows are not continued
+/// here.
 std::string CudaBackend::imageFormat() const
 {
     return "cuda int4 rows in pages of " + std::to_string(rowPageTokens) + ", " + m_sparse.layoutName() +

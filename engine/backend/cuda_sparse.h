@@ -4,8 +4,8 @@
 /// and the work space in which a step finds its picks.
 ///
 /// A row attends to the first tokens, the last ones, and those between that are picked by their sketches, one list for
-/// all KV heads of a layer: a pick is one contiguous read over the link. Picks by priority come with lifts, by which they
-/// stand for what was not picked as well (SparseSettings::pickRule, launchSketchPick()).
+/// all KV heads of a layer: a pick is one contiguous read over the link. Picks by priority come with lifts, by which
+/// they stand for what was not picked as well (SparseSettings::pickRule, launchSketchPick()).
 /// Thread   the backend's.
 
 #include "engine/backend/backend.h"
@@ -75,8 +75,8 @@ public:
                             cudaStream_t stream) const;
     /// Names what sketches' values depend on, for images.
     std::string layoutName() const;
-    /// Where a sketch of so many tokens, a multiple of 64, lies in RAM: codes (layers * kvHeads, tiles * 512), then scales
-    /// (layers * kvHeads, tiles * 16) fp16.
+    /// Where a sketch of so many tokens, a multiple of 64, lies in RAM: codes (layers * kvHeads, tiles * 512), then
+    /// scales (layers * kvHeads, tiles * 16) fp16.
     struct SketchExtent {
         std::int64_t runs = 0, tiles = 0; ///< layers * kvHeads; of each. No runs: no sketches
         std::int64_t bytes() const { return runs * tiles * tileBytes; }

@@ -5,8 +5,8 @@
 
 namespace octavo::engine {
 
-/// Why a backend has no sequence of `maxTokens`: its model allows `most`, and where it is a fork, what it begins with holds
-/// `held`.
+/// Why a backend has no sequence of `maxTokens`: its model allows `most`, and where it is a fork, what it begins with
+/// holds `held`.
 inline Error sequenceRefusal(std::int64_t maxTokens, std::int64_t held, std::int64_t most)
 {
     const std::string why = maxTokens > most ? "the model allows " + std::to_string(most)

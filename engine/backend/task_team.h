@@ -21,8 +21,8 @@ class TaskTeam
 public:
     explicit TaskTeam(int threads);
 
-    /// Runs tasks on the team, `threads` of which are in this stretch; for the leader alone. What a task throws is thrown there when all threads have
-    /// let go of it, the first of several.
+    /// Runs tasks on the team, `threads` of which are in this stretch; for the leader alone. What a task throws is
+    /// thrown there when all threads have let go of it, the first of several.
     ParallelFor lead(int threads);
     /// Sends the helpers home. For a leader that throws, too: see Homecoming.
     void finish();

@@ -26,7 +26,8 @@ struct OptionSpec {
 class Arguments
 {
 public:
-    /// Takes "--name value", "--name=value", switches and positionals; "--" ends the options. Fails with InvalidArgument.
+    /// Takes "--name value", "--name=value", switches and positionals; "--" ends the options. Fails with
+    /// InvalidArgument.
     static Result<Arguments> parse(std::span<const OptionSpec> options, std::span<const std::string> words);
 
     bool has(std::string_view name) const;

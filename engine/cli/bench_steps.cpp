@@ -246,8 +246,8 @@ Result<std::vector<SlotId>> fillContexts(const Arguments& arguments, const Subje
     return contexts;
 }
 
-/// Decodes greedily, as the scheduler does, on forks of the contexts, from where their reading ended; a few steps to warm
-/// up are not timed.
+/// Decodes greedily, as the scheduler does, on forks of the contexts, from where their reading ended; a few steps to
+/// warm up are not timed.
 Result<void> decodeRound(engine::Backend& backend, const std::vector<SlotId>& contexts, std::int64_t rows, int steps,
                          std::vector<double>& stepMs)
 {

@@ -23,7 +23,8 @@ struct Divergence {
     double top1() const { return values.empty() ? 0.0 : double(top1Agreements) / double(values.size()); }
 };
 
-/// What a reference said after a context: tokens to decode one by one behind some that are read, and its logits at each.
+/// What a reference said after a context: tokens to decode one by one behind some that are read, and its logits at
+/// each.
 struct DivergenceTrace {
     struct Passage {
         std::vector<TokenId> read, decoded;

@@ -2,9 +2,9 @@
 
 /// What a model and its agents take in device memory and in RAM, before anything is loaded.
 ///
-/// Sizes    per token and KV head: int4 row 272 B in the host tier, rank-64 sketch 34 B on a GPU (32 B on the CPU), int8
-///          row 528 B near the compute of a CPU (head_dim 256). Per sequence: recurrent state in float32. The hot buffer
-///          takes whatever is left; on a GPU a gibibyte stays free.
+/// Sizes    per token and KV head: int4 row 272 B in the host tier, rank-64 sketch 34 B on a GPU (32 B on the CPU),
+///          int8 row 528 B near the compute of a CPU (head_dim 256). Per sequence: recurrent state in float32. The hot
+///          buffer takes whatever is left; on a GPU a gibibyte stays free.
 /// Source   design, "Memory tiers"; the row formats of kernels/cpu/sparse_rows.h and sparse_sketch.h; for a GPU what
 ///          CudaBackend allocates, which tests/gpu holds this to.
 

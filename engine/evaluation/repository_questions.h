@@ -20,8 +20,8 @@ struct RepositoryFile {
     std::string text;
 };
 
-/// The text files below `where` in order of their paths, or the one file that it is. Hidden folders, links, and files with
-/// a NUL byte or above 1 MiB are passed over. Fails with FileUnreadable where nothing is left.
+/// The text files below `where` in order of their paths, or the one file that it is. Hidden folders, links, and files
+/// with a NUL byte or above 1 MiB are passed over. Fails with FileUnreadable where nothing is left.
 Result<std::vector<RepositoryFile>> readRepository(const std::filesystem::path& where);
 
 /// The system turn up to the end of the files, without the end of the turn.

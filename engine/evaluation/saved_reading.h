@@ -4,8 +4,8 @@
 /// goes on from there.
 ///
 /// File     64 bytes: "octavo reading 2", then as 64-bit numbers the hash of the backend's image format and model, the
-///          hash of the tokens, their count, the bytes of the image's state, the hash of the image; zero. Then the image:
-///          state, rows.
+///          hash of the tokens, their count, the bytes of the image's state, the hash of the image; zero. Then the
+///          image: state, rows.
 
 #include "engine/backend/backend.h"
 #include "engine/evaluation/reading.h"

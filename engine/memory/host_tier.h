@@ -2,13 +2,14 @@
 
 /// All KV rows of one sequence, int4, and the sketches of their keys, in RAM.
 ///
-/// Layout   per attention layer pages of about 2 MiB: first rows, token-major with all KV heads of a token together (one
-///          pick of a shared list is one contiguous read of numKvHeads * 272 bytes), then sketches: the leads of each KV
-///          head, then the rests of each.
+/// Layout   per attention layer pages of about 2 MiB: first rows, token-major with all KV heads of a token together
+///          (one pick of a shared list is one contiguous read of numKvHeads * 272 bytes), then sketches: the leads of
+///          each KV head, then the rests of each.
 /// Memory   bytes(maxTokens), taken in create() in pieces that the system may back with big pages. Nothing is
 ///          allocated while tokens are written, save for the copy of a page that is shared.
-/// Sharing  fork() shares pages. Rows beyond a fork's length are not its own and are never read, so of those who share a
-///          page the first to append goes on in place; whoever writes where another has written copies the page first.
+/// Sharing  fork() shares pages. Rows beyond a fork's length are not its own and are never read, so of those who share
+///          a page the first to append goes on in place; whoever writes where another has written copies the page
+///          first.
 /// Thread   one owner; write() of different tokens may run on several threads between two other calls.
 
 #include "engine/result.h"
@@ -63,7 +64,8 @@ public:
     /// Quantises one row. `key` after RoPE, less what all keys of the head have in common, and `value`: (headDim).
     void writeRow(kernels::cpu::Path path, int layer, std::int64_t token, int kvHead, const float* key,
                   const float* value);
-    /// Writes the key's sketch; tokens of one block of 16 must come from one thread. `coordinates`, `deviations`: (rank).
+    /// Writes the key's sketch; tokens of one block of 16 must come from one thread. `coordinates`, `deviations`:
+    /// (rank).
     void writeSketch(int layer, std::int64_t token, int kvHead, const float* coordinates, const float* deviations);
 
     /// The int4 row of a token and KV head; the token's next head follows it.

@@ -8,7 +8,8 @@
 /// is never evicted: when all are, a row finds no place and is counted as read from the tier each time.
 ///
 /// Rows     are read where the tier has them, which is the same memory for a processor: what is kept here is the policy
-///          and the count of what would have crossed a link. GPUs have a buffer with rows in it (kernels/cuda/hot_buffer.h).
+///          and the count of what would have crossed a link. GPUs have a buffer with rows in it
+///          (kernels/cuda/hot_buffer.h).
 /// Lanes    one per list of picks: a sequence's layer, or one KV head of it. A lane has 4 bytes per token.
 /// Thread   one owner.
 

@@ -2,7 +2,8 @@
 
 /// Pages of one place, taken from the system in slabs and lent one by one.
 ///
-/// Memory   comes from the system only by promise(), prepare() and takeSpare() and goes back only by shrink(): take() never waits.
+/// Memory   comes from the system only by promise(), prepare() and takeSpare() and goes back only by shrink(): take()
+///          never waits.
 /// Thread   one owner.
 
 #include "engine/result.h"
@@ -42,8 +43,8 @@ public:
 
     /// Sees to it that `pages` more can be taken, whatever was promised to others. Refused, it leaves nothing behind.
     Result<void> promise(std::int64_t pages);
-    /// Goes a part of the way to a promise of `pages`: takes at most `slabs` slabs from the system, which may need tens of
-    /// milliseconds each. True when that promise would take none any more. Fails as promise() would.
+    /// Goes a part of the way to a promise of `pages`: takes at most `slabs` slabs from the system, which may need tens
+    /// of milliseconds each. True when that promise would take none any more. Fails as promise() would.
     Result<bool> prepare(std::int64_t pages, int slabs);
     /// Gives up what was promised and not taken.
     void forgo(std::int64_t pages) { m_promised -= pages; }

@@ -63,8 +63,8 @@ public:
                          std::int64_t freshPages);
     /// One page more on the device: a promised one, or with `spare` one that nobody was promised. False: there is none.
     bool append(bool spare);
-    /// To be called once, in place of reserve(): takes `pages` pages at once for rows that come from elsewhere, those of
-    /// firstOnHost .. endOnHost - 1 in the host tier. They never move. Refused, it leaves nothing behind.
+    /// To be called once, in place of reserve(): takes `pages` pages at once for rows that come from elsewhere, those
+    /// of firstOnHost .. endOnHost - 1 in the host tier. They never move. Refused, it leaves nothing behind.
     Result<void> place(std::int64_t pages, std::int64_t firstOnHost, std::int64_t endOnHost);
     enum class Movers { Own, Any };
     /// Moves up to `most` of the pages first .. end - 1 that are not there yet to the host tier: if these rows may move

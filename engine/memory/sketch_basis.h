@@ -5,9 +5,10 @@
 /// shared contexts keep their sketches.
 ///
 /// File     safetensors, F32: "layers.N.basis" (numKvHeads, rank, headDim), "layers.N.mean" (numKvHeads, headDim) and
-///          "layers.N.deviation" (numKvHeads, rank) for attention layers N = 0, 1, ... in order; metadata "model_hash" (16
-///          hex digits), "rank", "tokens" and "checksum" (contentHash(), 16 hex digits). Files of earlier versions have no
-///          deviations, which only GPUs can do without, or no checksum: their values are checked to be such as fit() gives.
+///          "layers.N.deviation" (numKvHeads, rank) for attention layers N = 0, 1, ... in order; metadata "model_hash"
+///          (16 hex digits), "rank", "tokens" and "checksum" (contentHash(), 16 hex digits). Files of earlier versions
+///          have no deviations, which only GPUs can do without, or no checksum: their values are checked to be such as
+///          fit() gives.
 
 #include "engine/result.h"
 

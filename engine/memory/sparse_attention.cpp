@@ -23,8 +23,8 @@ constexpr std::int64_t chunkRows = 128;
 constexpr int maxBoost = 4, maxHeadDim = 512;
 // Rows that are asked for as soon as they are picked: what a second-level cache of 1 MiB holds.
 constexpr std::int64_t rowsAhead = 2048;
-// Blocks of sketches that the limits of candidates are taken from: the number of candidates is right within a tenth or so,
-// and they lie so far apart that each takes as long as several blocks in a row.
+// Blocks of sketches that the limits of candidates are taken from: the number of candidates is right within a tenth or
+// so, and they lie so far apart that each takes as long as several blocks in a row.
 constexpr std::int64_t leadSample = 256;
 
 // Every so many-th block is taken.

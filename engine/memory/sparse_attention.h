@@ -4,22 +4,25 @@
 ///
 /// A backend keeps the sinks and the recent tokens by itself and attends to them as it always does; what lies between
 /// is asked for here and comes back as one more part of the same softmax. With topK (what
-/// SparseSettings::topKOnCpu() says) at least that many tokens, all of them are picked and the result is dense attention
-/// over the same rows.
+/// SparseSettings::topKOnCpu() says) at least that many tokens, all of them are picked and the result is dense
+/// attention over the same rows.
 ///
-/// Picks    a token's key is the log of the largest share of attention that any head gives it, by its sketch. The topK with
-///          the largest keys are picked, exactly (PickRule::Largest), or by priority (PickRule::Priority): each key plus a
-///          boost, a random number that is the token's own for good (kernels/cpu/sparse_priority.h).
-/// Lifts    a token picked by priority enters the softmax of every head with its exact score plus a lift, -log of how likely
-///          it was to be picked, so that it stands for others that were as likely. On average sums over the picks are those
-///          over all tokens, however wrong the sketch; what lifts add is the tail, the share of the attention that was not
-///          looked at. Of picks by largest keys, the tail is what the sketch says they leave out.
-/// Leads    by priority, keys are computed only where the leads of sketches promise much to any head: of about lookAt * topK
-///          tokens for each, which are taken by priority too, so that lifts make up for those never looked at as well. The
-///          limits of leads come from blocks evenly spread over the range; where they mislead, all sketches are scored.
-/// Numerics ties go to the lower index; boosts and sums depend on token positions alone. So picks and results are the same
-///          for any number of threads and in any batch.
-/// Buffer   rows are read where the tier has them; a HotBuffer counts what one near the compute would have had to fetch.
+/// Picks    a token's key is the log of the largest share of attention that any head gives it, by its sketch. The topK
+///          with the largest keys are picked, exactly (PickRule::Largest), or by priority (PickRule::Priority): each
+///          key plus a boost, a random number that is the token's own for good (kernels/cpu/sparse_priority.h).
+/// Lifts    a token picked by priority enters the softmax of every head with its exact score plus a lift, -log of how
+///          likely it was to be picked, so that it stands for others that were as likely. On average sums over the
+///          picks are those over all tokens, however wrong the sketch; what lifts add is the tail, the share of the
+///          attention that was not looked at. Of picks by largest keys, the tail is what the sketch says they leave
+///          out.
+/// Leads    by priority, keys are computed only where the leads of sketches promise much to any head: of about lookAt *
+///          topK tokens for each, which are taken by priority too, so that lifts make up for those never looked at as
+///          well. The limits of leads come from blocks evenly spread over the range; where they mislead, all sketches
+///          are scored.
+/// Numerics ties go to the lower index; boosts and sums depend on token positions alone. So picks and results are the
+///          same for any number of threads and in any batch.
+/// Buffer   rows are read where the tier has them; a HotBuffer counts what one near the compute would have had to
+///          fetch.
 /// Thread   one owner, which brings the ParallelFor that the work is spread with. attendList() of different lists may
 ///          run on several threads at once: every list has a hot buffer and work space of its own.
 
@@ -83,8 +86,8 @@ struct AttentionPart {
 
     std::vector<float> maximum, sum; ///< (numHeads)
     std::vector<float> context;      ///< (numHeads, headDim)
-    /// (numHeads): log of what lifts add to sum and context; of picks by largest keys, of the estimated sum of e^score over
-    /// all others, which both leave out.
+    /// (numHeads): log of what lifts add to sum and context; of picks by largest keys, of the estimated sum of e^score
+    /// over all others, which both leave out.
     std::vector<float> tailLog;
 };
 
@@ -155,7 +158,8 @@ public:
     /// query's scores with them lack, the same for all of them. query: (headDim).
     float meanScore(int layer, int kvHead, const float* query) const;
 
-    /// Takes in what share of the attention a row did not pick: its part's tailLog, and the log of its whole softmax sum.
+    /// Takes in what share of the attention a row did not pick: its part's tailLog, and the log of its whole softmax
+    /// sum.
     void noteTail(SparseSequence& sequence, int layer, std::span<const float> tailLog, std::span<const float> totalLog);
 
     /// Sums over all lists.

@@ -4,9 +4,9 @@
 /// the memory of its int4 form.
 ///
 /// Numerics codes -8 .. 7 with one fp16 scale for 128 inputs of an output, no zero points: what a symmetric GPTQ file
-///          holds. Of ten ways to lay the grid over a group the one with the least squared error is taken, each with its
-///          best scale; the first alone takes a tenth of the time. The result depends on the weights alone, not on the
-///          number of threads.
+///          holds. Of ten ways to lay the grid over a group the one with the least squared error is taken, each with
+///          its best scale; the first alone takes a tenth of the time. The result depends on the weights alone, not on
+///          the number of threads.
 /// Memory   that of the result, and a few rows per thread.
 
 #include "engine/model/weights.h"

@@ -9,11 +9,11 @@ namespace octavo::engine {
 
 /// Sees that a greedy answer has run into a loop: it would repeat the same tokens up to its limit.
 ///
-/// A loop is a tail that repeats one stretch of tokens exactly, at least four times and over at least 128 tokens, or 256
-/// where the stretch is shorter than 8 (rules and rows of zeros). What stands in the prompt as it is written, a table of a
-/// file that is quoted, is never one.
-/// Costs    1.4 microseconds a token, for 256 stretches; where the tail repeats, a look through the prompt: 0.1 ms for one
-///          of 250,000 tokens, 32 ms for one of zeros, once in 64 tokens at most.
+/// A loop is a tail that repeats one stretch of tokens exactly, at least four times and over at least 128 tokens, or
+/// 256 where the stretch is shorter than 8 (rules and rows of zeros). What stands in the prompt as it is written, a
+/// table of a file that is quoted, is never one.
+/// Costs    1.4 microseconds a token, for 256 stretches; where the tail repeats, a look through the prompt: 0.1 ms for
+///          one of 250,000 tokens, 32 ms for one of zeros, once in 64 tokens at most.
 /// Thread   one owner.
 class LoopWatch
 {

@@ -3,18 +3,18 @@
 /// Contexts on disk: what was read once is opened again, after a restart too, without reading it again.
 ///
 /// A file holds the state of a frozen sequence at the context's end and at a few positions before it, so a later commit
-/// that changes only its last files goes on from the position before them. A context whose reading was left may be saved
-/// as far as it was read; such a file goes when one that begins with it is written, and room for it is made of others'
-/// such files only, once it is written itself. Files are written in the background to a temporary name, synced and
-/// renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the state and the token ids
+/// that changes only its last files goes on from the position before them. A context whose reading was left may be
+/// saved as far as it was read; such a file goes when one that begins with it is written, and room for it is made of
+/// others' such files only, once it is written itself. Files are written in the background to a temporary name, synced
+/// and renamed, so a file is whole or absent. Its key is the model, tokenizer, layout of the state and the token ids
 /// themselves; the ids hold the prompt's template and the commit's text.
 /// Sharing  several stores, of one program or of several, may use one folder: each looks again when it has changed.
 /// Thread   one owner; a thread of its own writes, another opens. See reclaim() for what must come back to the owner.
-/// Versions files of another version are not opened. They count for the quota, go as all others do and give way to a file
-///          of their name; a store says so once.
-/// Errors   a damaged file is refused, deleted and said so in the log; one that cannot be read now stays. The context is
-///          read afresh in both cases. A full disk loses the file that was being written, nothing else; where a whole
-///          has room there only without the part that was saved of it, this goes first.
+/// Versions files of another version are not opened. They count for the quota, go as all others do and give way to a
+///          file of their name; a store says so once.
+/// Errors   a damaged file is refused, deleted and said so in the log; one that cannot be read now stays. The context
+///          is read afresh in both cases. A full disk loses the file that was being written, nothing else; where a
+///          whole has room there only without the part that was saved of it, this goes first.
 
 #include "engine/backend/backend.h"
 #include "engine/result.h"
@@ -67,7 +67,8 @@ public:
         SequenceImage image;
     };
 
-    /// Whether a store gave a file this name: only such files are removed. The folder may be one that holds others' too.
+    /// Whether a store gave a file this name: only such files are removed. The folder may be one that holds others'
+    /// too.
     static bool isStoresName(const std::string& name);
 
     /// Lists the folder, which is made where it is missing.

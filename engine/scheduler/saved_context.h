@@ -11,7 +11,8 @@
 ///          needs the beginning of one of them; a run that nothing needs is empty.
 /// Errors   FormatInvalid: the file is damaged, and stays so. Unsupported: another version of Octavo wrote it.
 ///          NotFound: it is gone. FileUnreadable: it cannot be read now (no descriptors or memory left, no permission,
-///          a failing disk); nothing is known against its content. Messages end where the file's name and the reason do.
+///          a failing disk); nothing is known against its content. Messages end where the file's name and the reason
+///          do.
 
 #include "engine/backend/backend.h"
 #include "engine/engine.h"
@@ -73,8 +74,8 @@ public:
     /// All token ids, checked.
     Result<std::vector<TokenId>> tokens() const;
 
-    /// State and rows of a resume point, checked, and with them all states and checksums. `stop` is asked between blocks
-    /// of 4 MiB; then ErrorCode::Cancelled.
+    /// State and rows of a resume point, checked, and with them all states and checksums. `stop` is asked between
+    /// blocks of 4 MiB; then ErrorCode::Cancelled.
     Result<Image> imageAt(std::int64_t position, const std::function<bool()>& stop = {}) const;
 
     /// Reads all of it.

@@ -16,8 +16,8 @@
 ///          up before a request is refused.
 /// Results  do not depend on what was reused: see prefix_cache.h.
 /// Errors   what a backend throws becomes an error of the request it was called for, and so does what a sink throws:
-///          its request ends in Failed. What the scheduler's own memory needs throw is the caller's to catch and to give
-///          to failAll().
+///          its request ends in Failed. What the scheduler's own memory needs throw is the caller's to catch and to
+///          give to failAll().
 /// Thread   one owner; sinks are called on its thread.
 
 #include "engine/backend/backend.h"
@@ -70,8 +70,8 @@ public:
     void setPriority(RequestId id, int priority);
     void releaseAgent(AgentId agent);
     void cancelAll();
-    /// Ends all that is left in Failed; the device works on. For what runRound() or cancel() threw. Does not throw: where
-    /// there is no room for the message, the code goes alone.
+    /// Ends all that is left in Failed; the device works on. For what runRound() or cancel() threw. Does not throw:
+    /// where there is no room for the message, the code goes alone.
     void failAll(const Error& error);
 
     /// One slice or one step; false when there is nothing to do. After a failure of the device everything has ended

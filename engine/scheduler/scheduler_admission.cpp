@@ -205,8 +205,8 @@ std::int64_t Scheduler::sequenceMemoryUsed() const
     return std::max<std::int64_t>(m_backend.stats().memoryUsedBytes - m_weightBytes, 0);
 }
 
-/// Frees what can be done without: what drafts take, else work that nobody waits for, else the frozen sequence other than
-/// `keep` that was used longest ago. Those that run for someone are never taken from. False when there is nothing.
+/// Frees what can be done without: what drafts take, else work that nobody waits for, else the frozen sequence other
+/// than `keep` that was used longest ago. Those that run for someone are never taken from. False when there is nothing.
 bool Scheduler::giveUpOne(SlotId keep)
 {
     if (m_backend.giveUpDrafts())

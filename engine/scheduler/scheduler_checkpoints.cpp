@@ -1,5 +1,5 @@
-/// What the Scheduler keeps of its reading for others: checkpoints on the way, contexts on disk, and, while nobody asks,
-/// the newest answers.
+/// What the Scheduler keeps of its reading for others: checkpoints on the way, contexts on disk, and, while nobody
+/// asks, the newest answers.
 
 #include "engine/scheduler/scheduler.h"
 

@@ -18,8 +18,8 @@ constexpr double unmeasuredPass = 0.3; // of a step of one row
 
 } // namespace
 
-/// One token is written without a draft, and no row may stand beyond the context's or the answer's end. None where there
-/// was no memory a moment ago.
+/// One token is written without a draft, and no row may stand beyond the context's or the answer's end. None where
+/// there was no memory a moment ago.
 std::int64_t Scheduler::roomForDrafts(const Task& task) const
 {
     if (m_options.nowUs() < task.draftsFromUs)

@@ -1,6 +1,6 @@
-/// Contexts whose reading is left on the way: kept in memory and on disk as far as they are read, so that it goes on from
-/// there, after a restart too. After a crash, or where quitting leaves no time to write, it goes on from the last part
-/// that was saved: up to twenty seconds or a third of what was read further back.
+/// Contexts whose reading is left on the way: kept in memory and on disk as far as they are read, so that it goes on
+/// from there, after a restart too. After a crash, or where quitting leaves no time to write, it goes on from the last
+/// part that was saved: up to twenty seconds or a third of what was read further back.
 
 #include "engine/scheduler/scheduler.h"
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Decides how many drafted tokens are worth having and checking: what a further row of a step and a further pass of the
-/// MTP layer cost, measured, against how often drafts like it were right.
+/// Decides how many drafted tokens are worth having and checking: what a further row of a step and a further pass of
+/// the MTP layer cost, measured, against how often drafts like it were right.
 
 #include <array>
 #include <cstdint>
@@ -31,15 +31,16 @@ private:
         return at;
     }
     static constexpr std::array<double, 6> start{0.35, 0.7, 0.85, 0.93, 0.97, 0.985}; // of answers about code
-    /// What one token moves. Every copy ends with a token that is wrong: where nearly all others are right, it counts less.
+    /// What one token moves. Every copy ends with a token that is wrong: where nearly all others are right, it counts
+    /// less.
     static constexpr std::array<double, 6> pace{0.08, 0.08, 0.06, 0.04, 0.03, 0.02};
 
     std::array<double, 6> m_chance = start;
 };
 
 /// How often one agent's MTP drafts are right: by the probability that the layer gives them, and by their place in the
-/// chain. A place that was hardly tried is taken to be like the one before it, so that chains which go well grow. Drifts
-/// back to its start while unused.
+/// chain. A place that was hardly tried is taken to be like the one before it, so that chains which go well grow.
+/// Drifts back to its start while unused.
 class MtpAcceptance
 {
 public:
@@ -105,8 +106,8 @@ double bestRate(double chance, double draftCost, int most);
 /// The same for a copy behind `matched` tokens.
 double bestRate(const DraftAcceptance& copies, int matched, double draftCost, int most);
 
-/// How many passes of the MTP layer make the most tokens per time when `chains` start from it beside `plan`, which holds
-/// their first rows already. `passShare`: what a pass takes of a step of one row.
+/// How many passes of the MTP layer make the most tokens per time when `chains` start from it beside `plan`, which
+/// holds their first rows already. `passShare`: what a pass takes of a step of one row.
 int passesThatPay(const StepPlan& plan, std::span<const MtpAcceptance* const> chains, const StepCost& cost,
                   double passShare, int most);
 

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Byte-level BPE as tokenizer.json describes it: added tokens cut out leftmost-longest, NFC, the pre-tokenizer's split,
-/// the GPT-2 byte alphabet, merges by rank.
+/// Byte-level BPE as tokenizer.json describes it: added tokens cut out leftmost-longest, NFC, the pre-tokenizer's
+/// split, the GPT-2 byte alphabet, merges by rank.
 ///
 /// Thread   immutable after load(); encode() and decode() may run on any number of threads at once.
 /// Memory   a few MB for a 16K vocabulary, some 60 MB for 248K.
@@ -35,9 +35,9 @@ public:
     Tokenizer& operator=(Tokenizer&&) noexcept;
     ~Tokenizer();
 
-    /// Any bytes are accepted, also invalid UTF-8. SpecialTokens::Plain leaves text as it is, so that decode(encode(x)) gives
-    /// x back byte for byte and quotes can be looked up in the file they come from; only Parse brings it into NFC, which
-    /// is what the reference does throughout. Linear in the length of `text`.
+    /// Any bytes are accepted, also invalid UTF-8. SpecialTokens::Plain leaves text as it is, so that decode(encode(x))
+    /// gives x back byte for byte and quotes can be looked up in the file they come from; only Parse brings it into
+    /// NFC, which is what the reference does throughout. Linear in the length of `text`.
     std::vector<TokenId> encode(std::string_view text, SpecialTokens mode) const;
 
     /// encode(text, mode).size(), without keeping the ids.

@@ -1,7 +1,7 @@
 #pragma once
 
-/// Memory that is wanted soon. Products on several rows leave the memory bus mostly idle, so while they compute they ask
-/// for these lines, a few at each step, and what comes next finds its data in the caches.
+/// Memory that is wanted soon. Products on several rows leave the memory bus mostly idle, so while they compute they
+/// ask for these lines, a few at each step, and what comes next finds its data in the caches.
 ///
 /// Asking reads nothing and never faults: a stale range costs time, no more.
 

@@ -94,8 +94,8 @@ struct Kernels {
     /// state = merge(state, other) for one row.
     void (*mergeState)(int headDim, const AttentionState& other, const AttentionState& state);
 
-    /// Runs rows one after another through a head's state S (keyDim, valueDim); `after`, which may be S, takes the state
-    /// behind the last. work: gdnWorkFloats() floats.
+    /// Runs rows one after another through a head's state S (keyDim, valueDim); `after`, which may be S, takes the
+    /// state behind the last. work: gdnWorkFloats() floats.
     void (*gdnRecurrent)(const float* S, float* after, int keyDim, int valueDim, const GdnRow* rows, int count,
                          float* work);
     /// Only the state updates of rows that gdnRecurrent has run: S = decay * S + k (outer) d, bit for bit the same.

@@ -31,10 +31,11 @@ constexpr std::int64_t attendWorkFloats(RowShape shape, int numRows, int numQuer
 }
 
 /// Attention of `numQueries` queries over `numRows` (1 to maxAttendRows) rows, as one part of a softmax:
-///   s[i] = scale * q . key[i];  maximum = max_i s[i];  sum = sum_i e^(s[i]-maximum);  out = sum_i e^(s[i]-maximum) value[i]
+///   s[i] = scale * q . key[i];  maximum = max_i s[i];
+///   sum = sum_i e^(s[i]-maximum);  out = sum_i e^(s[i]-maximum) value[i]
 ///
-/// With lifts (numRows), each >= 0, they are added to every query's scores; added = sum_i e^(s[i]-maximum) (1 - e^-lift[i])
-/// is what they add to the sum. Without, `lifts` is null and added 0.
+/// With lifts (numRows), each >= 0, they are added to every query's scores; added = sum_i e^(s[i]-maximum) (1 -
+/// e^-lift[i]) is what they add to the sum. Without, `lifts` is null and added 0.
 ///
 /// Shapes   out: (numQueries, headDim); work: attendWorkFloats(); maximum, sum, added: (numQueries)
 /// Numerics products of a group are exact integers; e^s times a value's scale becomes a 15-bit integer relative to the

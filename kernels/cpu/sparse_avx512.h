@@ -1,6 +1,7 @@
 #pragma once
 
-/// The vector form of sparse_math.h, for the AVX-512 parts of the sparse kernels: the same operations in the same order.
+/// The vector form of sparse_math.h, for the AVX-512 parts of the sparse kernels: the same operations in the same
+/// order.
 
 #if defined(__x86_64__)
 

@@ -3,11 +3,11 @@
 /// The number of a token that decides, with what attention gives it, whether a priority sample takes it. It depends on
 /// the token's position alone and never changes, so that steps in a row take mostly the same tokens.
 ///
-/// Numbers are u = (n + 1/2) / 2^24 with a different n for each of the first 2^20 tokens. Their upper 12 bits run through the
-/// multiples of the golden ratio, so any stretch of a context has small and large ones alike, and do so again in every
-/// period of 4,096 tokens, from another place on: rows that lie a power of two of bytes apart would share a cache's set. The
-/// lower 12 bits differ from period to period, so that even of tokens that are taken one in a hundred thousand times the
-/// right share is. What is added to a token's key is its boost, -log u.
+/// Numbers are u = (n + 1/2) / 2^24 with a different n for each of the first 2^20 tokens. Their upper 12 bits run
+/// through the multiples of the golden ratio, so any stretch of a context has small and large ones alike, and do so
+/// again in every period of 4,096 tokens, from another place on: rows that lie a power of two of bytes apart would
+/// share a cache's set. The lower 12 bits differ from period to period, so that even of tokens that are taken one in a
+/// hundred thousand times the right share is. What is added to a token's key is its boost, -log u.
 
 #include <bit>
 #include <cstdint>
@@ -16,8 +16,8 @@ namespace octavo::kernels::cpu {
 
 inline constexpr int boostPeriod = 4096;
 
-/// (2531 / 4096, 2528 / 4096 and 2654435769 / 2^32 are the golden ratio.) The places of 16 tokens from a multiple of 16 on
-/// follow each other.
+/// (2531 / 4096, 2528 / 4096 and 2654435769 / 2^32 are the golden ratio.) The places of 16 tokens from a multiple of 16
+/// on follow each other.
 inline constexpr std::uint32_t boostStep = 2531, boostShift = 2528, boostFineStep = 2654435769u;
 
 /// A token's place in its period, below boostPeriod.

@@ -13,8 +13,8 @@ namespace {
 constexpr std::int32_t always = std::numeric_limits<std::int32_t>::min();
 constexpr float lowest = -std::numeric_limits<float>::infinity();
 
-// Added to sums of keys and boosts, which are between -60 and 60 where they matter: numbers of the same few exponents are
-// spread evenly over selectLargest()'s bins.
+// Added to sums of keys and boosts, which are between -60 and 60 where they matter: numbers of the same few exponents
+// are spread evenly over selectLargest()'s bins.
 constexpr float shift = 96.0f;
 
 // Of a period's places, by which every row of queries asks: boostBound(), and boostOf() of the first period.

@@ -2,15 +2,16 @@
 
 /// Priority sampling (Duffield, Lund and Thorup, 2007) of the tokens that attention reads.
 ///
-/// Of n tokens with keys c (the log of the largest share of attention that a head gives them, by their sketches) those k
-/// with the largest c + boost are taken. With tau the largest sum that is not, a token is taken with probability
-/// min(1, e^(c - tau)): whether its boost, -log of an even number from 0 to 1, reaches tau - c. Every token that is taken
-/// enters each head's softmax with its exact score plus lift = max(0, tau - c), so that it stands for all those like it,
-/// and sums of e^score and of values are right on average, however wrong the keys. Where attention is peaked nearly all are
-/// taken for sure and count once; where it is flat nearly all are a well spread sample.
+/// Of n tokens with keys c (the log of the largest share of attention that a head gives them, by their sketches) those
+/// k with the largest c + boost are taken. With tau the largest sum that is not, a token is taken with probability
+/// min(1, e^(c - tau)): whether its boost, -log of an even number from 0 to 1, reaches tau - c. Every token that is
+/// taken enters each head's softmax with its exact score plus lift = max(0, tau - c), so that it stands for all those
+/// like it, and sums of e^score and of values are right on average, however wrong the keys. Where attention is peaked
+/// nearly all are taken for sure and count once; where it is flat nearly all are a well spread sample.
 ///
-/// Keys are not known of all tokens: the leads say of which. They take part in the same way, by the same boosts: a token is
-/// a candidate if its boost reaches what its leads lack to their limit, and lift is the larger of what both ask for.
+/// Keys are not known of all tokens: the leads say of which. They take part in the same way, by the same boosts: a
+/// token is a candidate if its boost reaches what its leads lack to their limit, and lift is the larger of what both
+/// ask for.
 
 #include "kernels/cpu/cpu_features.h"
 #include "kernels/cpu/sparse_select.h"
@@ -36,8 +37,8 @@ float lackOf(const LeadRule& rule, const std::int32_t* scores, int numQueries);
 /// out[p] = the least score by the leads that a candidate at place p of a period can have. out: (boostPeriod)
 void fillBoostedLimits(Path path, std::int32_t limit, float unit, float mostLack, std::int32_t* out);
 
-/// Adds to n scores by the leads, of any tokens, the boosts of the first period again and again: numbers spread as evenly as
-/// can be, so that a limit for all tokens can be told from a few.
+/// Adds to n scores by the leads, of any tokens, the boosts of the first period again and again: numbers spread as
+/// evenly as can be, so that a limit for all tokens can be told from a few.
 void addBoosts(Path path, float unit, std::int32_t* scores, std::int64_t n);
 
 /// What is known of n tokens.
@@ -55,8 +56,8 @@ struct PriorityScratch {
     SelectScratch select;
 };
 
-/// Takes `k` of the tokens: their indices, ascending, and lifts. All of them, with no lift but their lack, where k >= n. Of
-/// equal sums the lower index wins.
+/// Takes `k` of the tokens: their indices, ascending, and lifts. All of them, with no lift but their lack, where k >=
+/// n. Of equal sums the lower index wins.
 void selectByPriority(Path path, const PriorityTokens& of, std::int64_t k, PriorityScratch& scratch,
                       std::vector<std::int32_t>& picks, std::vector<float>& lifts);
 

@@ -17,8 +17,8 @@ namespace {
 
 constexpr int lanes = 16;
 
-// Codes of one group of 64 for one scale, as floats, and the squared error they leave, in 16 partial sums, so that every
-// vector width gives the same bits. NaN becomes -8.
+// Codes of one group of 64 for one scale, as floats, and the squared error they leave, in 16 partial sums, so that
+// every vector width gives the same bits. NaN becomes -8.
 [[gnu::always_inline]] inline float codesFor(const float* x, float scale, float* codes)
 {
     constexpr float toNearest = 12582912.0f; // 1.5 * 2^23

@@ -355,7 +355,8 @@ void selectLargest(Path path, const SharedScores& shared, std::int64_t n, std::i
     std::fill_n(kept, shared.numHeads, 0.0f);
     if (k <= 0)
         return;
-    // A sample guesses a limit that somewhat more than k keys reach; a wrong guess costs time, never a different answer.
+    // A sample guesses a limit that somewhat more than k keys reach; a wrong guess costs time, never a different
+    // answer.
     constexpr std::int64_t stride = 61;
     float least = lowest;
     const std::int64_t sampled = (n + stride - 1) / stride, wanted = k * 5 / (4 * stride) + 8;

@@ -12,8 +12,8 @@ namespace octavo::kernels::cpu {
 
 namespace {
 
-// Steps between the codes of one side, in deviations. Of four, the fourth bounds the finer two-bit code and is where four
-// levels serve a normal distribution best; the others split its halves, wider further out.
+// Steps between the codes of one side, in deviations. Of four, the fourth bounds the finer two-bit code and is where
+// four levels serve a normal distribution best; the others split its halves, wider further out.
 constexpr float steps[7] = {0.245f, 0.491f, 0.736f, 0.982f, 1.32f, 1.72f, 2.26f};
 // What each code stands for, in levelUnits of a deviation.
 constexpr float levelUnit = 1.0f / 32.0f;
@@ -344,7 +344,8 @@ struct Waiting {
     alignas(64) std::int32_t leads[Q][room + 2 * sketchBlockTokens];
 };
 
-// Moves the candidates of `rule` among the first `count` to the front, with what they lack, and returns how many there are.
+// Moves the candidates of `rule` among the first `count` to the front, with what they lack, and returns how many there
+// are.
 template <int Q>
 OCTAVO_AVX512 int keepCandidates(const LeadRule& rule, std::int32_t first, int count, Waiting<Q>& waiting, float* lacks)
 {

@@ -95,8 +95,8 @@ inline VecI int8Field(VecI w)
     else
         return {_mm512_srai_epi16(_mm512_slli_epi16(w.v, 8), 8)};
 }
-/// acc + w.lo * a[0] + w.hi * a[1] in every lane; a: two int16. In assembly since GCC 12 moves the sums of large tiles from
-/// register to register and to the stack, which takes a quarter of a tile's time.
+/// acc + w.lo * a[0] + w.hi * a[1] in every lane; a: two int16. In assembly since GCC 12 moves the sums of large tiles
+/// from register to register and to the stack, which takes a quarter of a tile's time.
 inline __attribute__((always_inline)) VecI dot2(VecI acc, VecI w, const std::int16_t* a)
 {
     std::int32_t pair;

@@ -28,7 +28,8 @@ struct AttentionRows {
     RowPages pages{};
     std::int32_t rowsPerSplit = 0; ///< where not 0, instead of the shape's
     std::int32_t shift = 0;        ///< entry i of the array is query row i + shift
-    /// (count): added to the scores that any head gives the `count` others; null: none. A row of lift log(n) stands for n.
+    /// (count): added to the scores that any head gives the `count` others; null: none. A row of lift log(n) stands for
+    /// n.
     const float* lifts = nullptr;
 };
 

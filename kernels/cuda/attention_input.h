@@ -36,8 +36,8 @@ struct AttentionInput {
 /// The same bits as launchQkNormRope(), launchQuantizeRows() and launchSketchAppend() one after the other; the
 /// projection adds four parts of 64 dimensions.
 /// Errors   cudaErrorInvalidValue for more than eight query heads to a KV head.
-/// Stream   enqueues on `stream`; no tokens do nothing. Targets, positions, frequencies, norms and basis are read while the
-///          kernel before still runs.
+/// Stream   enqueues on `stream`; no tokens do nothing. Targets, positions, frequencies, norms and basis are read while
+///          the kernel before still runs.
 [[nodiscard]] cudaError_t launchAttentionInput(const AttentionInput& input, cudaStream_t stream);
 
 } // namespace octavo::kernels::cuda

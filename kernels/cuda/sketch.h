@@ -116,8 +116,9 @@ struct SketchRows {
 /// largest of key[j] + sketchBoost(j), where the boost is fixed(-log u_j) for a number u_j in (0, 1) that never
 /// changes. With tau the (k + 1)-th largest of these sums, a token has been picked with probability min(1, e^(key -
 /// tau)), so that lift = max(0, tau - key) in nats, added to its exact scores, lets the picks' e^score and values
-/// estimate those of all tokens, nearly without bias (tokens of a group share u): what is sure counts once, the rest for
-/// others like it. Where all tokens are picked lifts are 0. Fixed numbers let consecutive queries pick mostly the same tokens.
+/// estimate those of all tokens, nearly without bias (tokens of a group share u): what is sure counts once, the rest
+/// for others like it. Where all tokens are picked lifts are 0. Fixed numbers let consecutive queries pick mostly the
+/// same tokens.
 ///
 /// How      One reading leaves the sums and, of each eight tokens, every head's largest product. The k-th largest of
 ///          the groups' keys bounds the k-th largest of the tokens', so that only groups above it are scored again: k

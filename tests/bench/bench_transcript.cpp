@@ -1,6 +1,6 @@
-/// Eight panes write 20,000-token answers (a table of 80 rows, 2,000 lines of code) at a fixed rate into the real window
-/// over the real workbench, whose engine is a stub; prints the longest gap of the event loop, the share of a core the GUI
-/// thread took, and how far what is painted was behind what the stub had said.
+/// Eight panes write 20,000-token answers (a table of 80 rows, 2,000 lines of code) at a fixed rate into the real
+/// window over the real workbench, whose engine is a stub; prints the longest gap of the event loop, the share of a
+/// core the GUI thread took, and how far what is painted was behind what the stub had said.
 ///
 /// bench_transcript [SECONDS [TOKENS_PER_SECOND]]
 

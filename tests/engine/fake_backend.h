@@ -46,7 +46,8 @@ struct FakeDevice {
     float mtpChance = 0.9f;             ///< that it gives each of its tokens
     bool picksBest = false;             ///< has stepBest()
     std::int64_t tierBytesPerRow = -1;  ///< that each row of a step reads from the host tier; negative: not known
-    /// Called at the start of each prefill(), step(), draft() and continueRestore() ("restore"), on the worker's thread.
+    /// Called at the start of each prefill(), step(), draft() and continueRestore() ("restore"), on the worker's
+    /// thread.
     std::function<void(const std::string& call)> onCall;
     /// What reserveStep() gives; nothing: there is always room.
     std::function<Result<void>(engine::SlotId slot, int rows)> onReserve;

@@ -2,7 +2,8 @@
 /// octavo_live_shots REPOSITORY FOLDER [light|dark [QUESTION...]]
 ///
 /// Reads what the globs in OCTAVO_SHOTS_INCLUDE let through, where that is set: "util/*.h,db/skiplist.h".
-/// What was read is kept in FOLDER/contexts, so a second run answers at once; a first one says how long a newcomer waits.
+/// What was read is kept in FOLDER/contexts, so a second run answers at once; a first one says how long a newcomer
+/// waits.
 
 #include "ui/dashboard/dashboard_panel.h"
 #include "ui/main_window.h"

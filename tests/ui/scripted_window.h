@@ -1,6 +1,7 @@
 #pragma once
 
-/// The real window over a workbench that does what the test says, in the scene of the pictures; made anew for each test.
+/// The real window over a workbench that does what the test says, in the scene of the pictures; made anew for each
+/// test.
 
 #include "tests/ui/scripted_scene.h"
 #include "tests/ui/scripted_workbench.h"

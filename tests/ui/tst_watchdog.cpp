@@ -96,8 +96,8 @@ octavo::test::Script answer(const engine::GenerationRequest&)
 
 } // namespace
 
-/// No engine, git, SQL or file call on the GUI thread (B-43): each is held up on its own thread, the first of its kind by
-/// half a second, and noted on ours; and ours waits for none of them.
+/// No engine, git, SQL or file call on the GUI thread (B-43): each is held up on its own thread, the first of its kind
+/// by half a second, and noted on ours; and ours waits for none of them.
 class TestWatchdog : public QObject
 {
     Q_OBJECT

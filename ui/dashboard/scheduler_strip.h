@@ -1,7 +1,8 @@
 #pragma once
 
-/// Who was served when: one lane per agent in its colour, and a grey one for contexts that are read for all. Reading (prefill) is a full, pale block; writing (decode) a
-/// thin line; checking drafts (verify) a full, strong block: told apart by height and strength, not by hue.
+/// Who was served when: one lane per agent in its colour, and a grey one for contexts that are read for all. Reading
+/// (prefill) is a full, pale block; writing (decode) a thin line; checking drafts (verify) a full, strong block: told
+/// apart by height and strength, not by hue.
 
 #include "ui/dashboard/metrics_history.h"
 #include "ui/dashboard/work_history.h"

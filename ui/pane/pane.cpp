@@ -457,8 +457,8 @@ void Pane::leaveEditing()
     m_composer->setText(m_agent->draft());
 }
 
-/// Only what leads to a web page: a link in an answer never opens a file or starts a program. Where the words do not say
-/// where it leads, the address is shown and asked about: a repository can have the model write any link.
+/// Only what leads to a web page: a link in an answer never opens a file or starts a program. Where the words do not
+/// say where it leads, the address is shown and asked about: a repository can have the model write any link.
 void Pane::openLink(const QString& target, const QString& shown)
 {
     const QUrl url(target, QUrl::StrictMode);

@@ -1,7 +1,7 @@
 #pragma once
 
-/// How a page of the settings is laid out: a heading, then cards of settings. A setting has its name and, in small print,
-/// what it means at the left, and its field at the right.
+/// How a page of the settings is laid out: a heading, then cards of settings. A setting has its name and, in small
+/// print, what it means at the left, and its field at the right.
 
 #include "ui/controls.h"
 

@@ -189,8 +189,8 @@ void TestDoctor::auditsTheDemoModel()
     QVERIFY(audit->tiedHead && audit->mtp && audit->hasTokenizer);
     QVERIFY(audit->tokenizerEndId > 16000 && audit->tokenizerEndId <= 16384);
     QVERIFY(audit->weightBytes < audit->fileBytes);
-    // Layers are in int4 already; the head, which is the embedding, becomes int8 with a scale for 32, and int4 with a bound
-    // for each token.
+    // Layers are in int4 already; the head, which is the embedding, becomes int8 with a scale for 32, and int4 with a
+    // bound for each token.
     const std::int64_t head = std::int64_t(config->vocabSize) * config->hiddenSize;
     QCOMPARE(audit->cpuWeightBytes, audit->weightBytes + head + head / 32 * 4 + head / 2 + head / 128 * 2 +
                                          config->vocabSize * 4);

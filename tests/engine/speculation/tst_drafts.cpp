@@ -19,7 +19,8 @@ auto quoting(std::size_t promptTokens, std::size_t from, std::vector<std::size_t
     };
 }
 
-/// A model that writes what nothing before it resembles, and an MTP layer that expects it but for places where `isWrong`.
+/// A model that writes what nothing before it resembles, and an MTP layer that expects it but for places where
+/// `isWrong`.
 void writeProse(FakeDevice& device, std::size_t promptTokens, std::function<bool(std::size_t at)> isWrong)
 {
     const auto answer = someTokens(600, 99);

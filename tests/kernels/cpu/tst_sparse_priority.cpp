@@ -157,8 +157,8 @@ void TestSparsePriority::allTokensCountOnceWhereAllArePicked()
 
 void TestSparsePriority::sumsAreRightOnAverage()
 {
-    // Keys that know little of what is summed, and leads that know little of the keys: over many places of the range the
-    // estimates' mean is the sum over all tokens.
+    // Keys that know little of what is summed, and leads that know little of the keys: over many places of the range
+    // the estimates' mean is the sum over all tokens.
     constexpr std::size_t n = 3000, places = 400;
     const Scores scores(n, 3);
     std::mt19937 random(4);
