@@ -31,6 +31,17 @@ static_assert(firstBins * 4 == sketchMaxPicks * int(sizeof(uint2)));
 
 enum Counter { Candidates, Arrivals, Threshold, Exhaustive }; // of SketchQuery::counters
 
+/// The calling thread's place in a list that only grows: threads of a warp that come together take theirs at once.
+__device__ __forceinline__ int appendTo(int* count)
+{
+    const unsigned together = __activemask();
+    const int lane = threadIdx.x % 32, leader = __ffs(int(together)) - 1;
+    int at = 0;
+    if (lane == leader)
+        at = atomicAdd(count, __popc(together));
+    return __shfl_sync(together, at, leader) + __popc(together & ((1u << lane) - 1));
+}
+
 /// A key that the k-th largest group reaches, by one block: `bins` holds the groups of each bin. Heads without opinions
 /// leave all keys in one or two bins, so it is looked at in finer ones until few groups more than k reach it.
 __device__ __forceinline__ uint32_t groupThreshold(const SketchQuery& query, int firstGroup, int endGroup,

@@ -150,15 +150,4 @@ __device__ __forceinline__ void prefetchGroup(const SketchQuery& query, int grou
     }
 }
 
-/// The calling thread's place in a list that only grows: threads of a warp that come together take theirs at once.
-__device__ __forceinline__ int appendTo(int* count)
-{
-    const unsigned together = __activemask();
-    const int lane = threadIdx.x % 32, leader = __ffs(int(together)) - 1;
-    int at = 0;
-    if (lane == leader)
-        at = atomicAdd(count, __popc(together));
-    return __shfl_sync(together, at, leader) + __popc(together & ((1u << lane) - 1));
-}
-
 } // namespace octavo::kernels::cuda
