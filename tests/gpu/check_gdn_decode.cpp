@@ -28,6 +28,41 @@ struct Rows {
     }
 };
 
+/// A layer's parameters of random values, on the host and on the device.
+struct Parameters {
+    std::vector<float> aLog, dtBias, norm;
+    DeviceArray<float> aLogDevice, dtBiasDevice, normDevice;
+
+    Parameters(Random& random, int valueHeads)
+        : aLog(uniforms(random, valueHeads, -1.0, 2.0))
+        , dtBias(uniforms(random, valueHeads, -3.0, 1.0))
+        , norm(uniforms(random, gdnHeadDim, 0.5, 1.5))
+        , aLogDevice(aLog)
+        , dtBiasDevice(dtBias)
+        , normDevice(norm)
+    {
+    }
+
+    GdnLayer onHost(int keyHeads) const
+    {
+        return {keyHeads, int(aLog.size()), aLog.data(), dtBias.data(), norm.data(), 1e-6f};
+    }
+
+    GdnLayer onDevice(int keyHeads) const
+    {
+        return {keyHeads, int(aLog.size()), aLogDevice.data(), dtBiasDevice.data(), normDevice.data(), 1e-6f};
+    }
+
+private:
+    static std::vector<float> uniforms(Random& random, int count, double low, double high)
+    {
+        std::vector<float> values;
+        for (int i = 0; i < count; ++i)
+            values.push_back(float(random.uniform(low, high)));
+        return values;
+    }
+};
+
 void checkConv(Report& report)
 {
     Random random(2);
@@ -232,15 +267,8 @@ void checkGdnRowsTogether(Report& report)
     constexpr int keyHeads = 2, valueHeads = 6;
     const int many = 2 * multiprocessors() / valueHeads + 1; // more blocks than two a multiprocessor
     Random random(17);
-    std::vector<float> aLog(valueHeads), dtBias(valueHeads), norm(gdnHeadDim);
-    for (float& value : aLog)
-        value = float(random.uniform(-1.0, 2.0));
-    for (float& value : dtBias)
-        value = float(random.uniform(-3.0, 1.0));
-    for (float& value : norm)
-        value = float(random.uniform(0.5, 1.5));
-    const DeviceArray<float> aLogDevice(aLog), dtBiasDevice(dtBias), normDevice(norm);
-    const GdnLayer layer{keyHeads, valueHeads, aLogDevice.data(), dtBiasDevice.data(), normDevice.data(), 1e-6f};
+    const Parameters parameters(random, valueHeads);
+    const GdnLayer layer = parameters.onDevice(keyHeads);
     const std::size_t stateFloats = std::size_t(valueHeads) * gdnHeadDim * gdnHeadDim;
     std::vector<float> initial;
     for (std::size_t i = 0; i < stateFloats; ++i)
@@ -322,19 +350,8 @@ void checkGdnDecode(Report& report)
 
     Random random(3);
     for (const auto& [keyHeads, valueHeads] : {std::pair{1, 1}, {2, 4}, {2, 6}}) {
-        GdnLayer layer{keyHeads, valueHeads, nullptr, nullptr, nullptr, 1e-6f};
-        std::vector<float> aLog(valueHeads), dtBias(valueHeads), norm(gdnHeadDim);
-        for (float& value : aLog)
-            value = float(random.uniform(-1.0, 2.0));
-        for (float& value : dtBias)
-            value = float(random.uniform(-3.0, 1.0));
-        for (float& value : norm)
-            value = float(random.uniform(0.5, 1.5));
-        const DeviceArray<float> aLogDevice(aLog), dtBiasDevice(dtBias), normDevice(norm);
-        GdnLayer deviceLayer = layer;
-        deviceLayer.aLog = aLogDevice.data(), deviceLayer.dtBias = dtBiasDevice.data(),
-        deviceLayer.norm = normDevice.data();
-        layer.aLog = aLog.data(), layer.dtBias = dtBias.data(), layer.norm = norm.data();
+        const Parameters parameters(random, valueHeads);
+        const GdnLayer layer = parameters.onHost(keyHeads), deviceLayer = parameters.onDevice(keyHeads);
 
         // Three sequences: one row final, a verify of 8 rows after 3 accepted ones, replay alone.
         const int rows[] = {1, 8, 0}, pending[] = {0, 3, 2}, store[] = {1, 0, 0};

@@ -79,6 +79,14 @@ void checkMeetings(Report& report)
         const std::size_t width = std::size_t(heads) * 256;
         const DeviceArray<__nv_bfloat16> query(toBf16(randomBf16(random, (1 + shift) * width)));
         const DeviceArray<__nv_bfloat16> gate(toBf16(randomBf16(random, 2 * (1 + shift) * width)));
+        const auto rowsOf = [&](int count) {
+            AttentionRows rows;
+            rows.rows = poolDevice.data();
+            rows.rowIds = idsDevice.data();
+            rows.count = count;
+            rows.lifts = liftsDevice.data();
+            return rows;
+        };
         for (const auto& [count, rowsPerSplit] : {std::pair{0, 256},
                                                   {1, 256},
                                                   {255, 64},
@@ -88,11 +96,7 @@ void checkMeetings(Report& report)
                                                   {4672, 256},
                                                   {8192, 256},
                                                   {8192, 512}}) {
-            AttentionRows rows;
-            rows.rows = poolDevice.data();
-            rows.rowIds = idsDevice.data();
-            rows.count = count;
-            rows.lifts = liftsDevice.data();
+            AttentionRows rows = rowsOf(count);
             rows.shift = shift;
             const DeviceArray<AttentionRows> rowsDevice(std::vector<AttentionRows>{rows});
             const AttentionShape shape{1, heads, kvHeads, rowsPerSplit,
@@ -118,11 +122,7 @@ void checkMeetings(Report& report)
         // Queries of no, of few and of many rows in one launch, one with splits of its own size.
         std::vector<AttentionRows> several;
         for (const auto& [count, own] : {std::pair{0, 0}, {300, 64}, {4096, 0}}) {
-            AttentionRows rows;
-            rows.rows = poolDevice.data();
-            rows.rowIds = idsDevice.data();
-            rows.count = count;
-            rows.lifts = liftsDevice.data();
+            AttentionRows rows = rowsOf(count);
             rows.rowsPerSplit = own;
             several.push_back(rows);
         }
